@@ -1,0 +1,42 @@
+# Two commands do everything: `make demo` shows the tool working, `make test` runs every check.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo test fmt lint types imports unit hosts bench clean
+
+help:            ## what can be made
+	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
+
+.venv/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "tune needs Python 3.11 or newer; say which one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: .venv/.installed  ## rehearse the Kimi K2.6 sweep on the simulated engine
+	$(BIN)/tune sweep sweeps/k26_pp.yaml --sim --yes
+
+test: lint types imports unit hosts  ## format, lint, strict types, import contracts, unit and real-host tests
+
+fmt: .venv/.installed  ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: .venv/.installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: .venv/.installed
+	$(BIN)/mypy
+
+imports: .venv/.installed
+	$(BIN)/lint-imports
+
+unit: .venv/.installed
+	$(BIN)/pytest -m "not hosts"
+
+hosts: .venv/.installed  ## tests on real systemd and sshd hosts (needs root, systemd-nspawn, sshd)
+	$(BIN)/pytest -m hosts
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

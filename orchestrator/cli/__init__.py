@@ -1,0 +1,1 @@
+"""The command line: one file per command, ``main`` is the error boundary, ``wiring`` decides what is real."""

@@ -1,0 +1,1 @@
+"""Decisions, as functions of values. Nothing here opens a file, a socket or a clock."""

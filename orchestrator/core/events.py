@@ -1,0 +1,182 @@
+"""What happens in a run, told once. Store, screen and log listen to the same frozen values.
+
+Ids are made by the workflow and are the same in plan, log, store and file names:
+run ``7f3c``, trial = the config's slug, launch ``SLUG.l1``, level ``c16.r1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from orchestrator.core.results import GpuSample, LevelFigures, RequestRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happened in run ``run`` at wall-clock ``at`` (ISO 8601 UTC)."""
+
+    run: str
+    at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStarted(Event):
+    """A run begins (or resumes). ``sweep_text`` and ``plan`` are kept so that a resume can compare."""
+
+    sweep: str
+    service: str
+    host: str
+    simulated: bool
+    tool_version: str
+    sweep_digest: str
+    sweep_text: str
+    plan: Mapping[str, Any]
+    resumed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialPlanned(Event):
+    """One config of the run. ``order`` is the place in the run's shuffled order."""
+
+    trial: str
+    config_id: str
+    config_json: str
+    order: int
+    role: Literal["candidate", "production"] = "candidate"
+    alias_of: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchStarted(Event):
+    """The engine is being started. ``build`` is the fingerprint's content: engine, driver, template, model."""
+
+    trial: str
+    launch: str
+    unit_text: str
+    argv: tuple[str, ...]
+    build: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchPhase(Event):
+    """The launch reached a phase (stopping, clearing, loading, graphs, warm-up, ...)."""
+
+    trial: str
+    launch: str
+    phase: str
+    elapsed_s: float
+    detail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchReady(Event):
+    """Our own request came back with tokens."""
+
+    trial: str
+    launch: str
+    seconds: float
+    invocation_id: str
+    settings: Mapping[str, Any] | None
+    phases: Mapping[str, float] = field(default_factory=dict)  # phase -> s
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchFailed(Event):
+    """The launch ended in a failure class of ``core.failures``; the trial has no (more) numbers from it."""
+
+    trial: str
+    launch: str
+    failure_class: str
+    verdict: str
+    explanation: str
+    next_step: str
+    evidence: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchEnded(Event):
+    """The engine of this launch was stopped by us after its last level."""
+
+    trial: str
+    launch: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelStarted(Event):
+    """A load point begins."""
+
+    trial: str
+    launch: str
+    level: str
+    workload: str
+    workload_digest: str
+    concurrency: int
+    repeat: int
+    requests: int
+    purpose: Literal["measure", "warm-up"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelProgress(Event):
+    """About once a second while a level runs; not stored."""
+
+    trial: str
+    launch: str
+    level: str
+    concurrency: int
+    answered: int
+    requests: int
+    elapsed_s: float
+    tok_s: float | None
+    watts: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelEnded(Event):
+    """A load point is over: figures, every record, GPU readings. Durable before the next level starts."""
+
+    trial: str
+    launch: str
+    level: str
+    figures: LevelFigures
+    records: tuple[RequestRecord, ...]
+    gpu: tuple[GpuSample, ...]
+    watts_per_gpu: float | None
+    engine_tokens: float | None  # the engine's own generation counter, difference over the level
+    client: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoreBegan(Event):
+    """The host was asked to put production back."""
+
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restored(Event):
+    """Production is as it was. ``verified``: the full gate ran; else the host says so alone."""
+
+    verified: bool
+    seconds: float
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note(Event):
+    """Something a person should know (a warning, a lost link that came back)."""
+
+    text: str
+    trial: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEnded(Event):
+    """The run is over. ``host_state`` is the last line the user sees."""
+
+    outcome: Literal["done", "failed", "interrupted"]
+    host_state: str
+    exit_code: int

@@ -1,0 +1,107 @@
+"""What was measured: request records as the load program returns them, and the figures of a level.
+
+Times are seconds on the load program's monotonic clock, counted from the level's first send. A figure that
+could not be measured is ``None``; a failure is never turned into a number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Outcome = Literal["ok", "failed", "short", "over-long", "tokens-unknown"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestRecord:
+    """One request. ``output_tokens`` is from ``usage``, never from chunks; ``stamps`` are arrivals of token events."""
+
+    index: int
+    prompt: str
+    max_tokens: int
+    sent_s: float
+    end_s: float
+    stamps: tuple[float, ...] = ()
+    output_tokens: int | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    finish_reason: str | None = None
+    connect_s: float | None = None
+    status: int | None = None  # HTTP
+    error: str | None = None  # None: the stream ended as it should
+    ignore_eos: bool = True
+
+    @property
+    def first_token_s(self) -> float | None:
+        """When the first token arrived, or None."""
+        return self.stamps[0] if self.stamps else None
+
+    @property
+    def outcome(self) -> Outcome:
+        """``ok`` only for a whole answer whose tokens are known and are what was asked for."""
+        if self.error is not None:
+            return "failed"
+        if self.output_tokens is None:
+            return "tokens-unknown"
+        if self.output_tokens > self.max_tokens:
+            return "over-long"
+        if self.ignore_eos and self.output_tokens < self.max_tokens:
+            return "short"
+        return "ok"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Summary of a set of durations (s). Percentiles by linear interpolation between closest ranks."""
+
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelFigures:
+    """The figures of one level. Formulas: ``core.stats.figures``."""
+
+    concurrency: int
+    requests: int
+    outcomes: dict[str, int]
+    output_tokens: int
+    wall_s: float
+    whole_tok_s: float | None
+    steady_tok_s: float | None
+    mean_tokens: float | None
+    held_concurrency: float | None  # sum of request durations / wall
+    ttft: Spread | None
+    tpot: Spread | None
+    gaps: Spread | None  # between token events of one answer ("ITL" when one event is one token)
+    first_wave_ttft: Spread | None
+    state: Literal["measured", "failed", "invalid"] = "measured"
+    reason: str | None = None  # why not `measured`
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOutcome:
+    """What the load program brings back. ``started_at`` is on the caller's ``Clock.monotonic`` (s)."""
+
+    records: tuple[RequestRecord, ...]
+    started_at: float
+    ended_at: float
+    client: dict[str, float] = field(default_factory=dict)  # cpu_s, wall_s, connect_s ... of the load program
+    path: str = "direct"  # how the engine was reached
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuSample:
+    """One reading of one GPU; absent is None, never 0."""
+
+    at: float  # Clock.monotonic, s
+    gpu: int
+    power_w: float | None
+    utilisation: float | None  # percent, as nvidia-smi has it: high while a rank merely waits in NCCL
+    memory_mib: float | None
+    sm_clock_mhz: float | None
+    temperature_c: float | None

@@ -1,0 +1,1 @@
+"""Results to text, JSON and CSV. Returns strings; writes nothing."""

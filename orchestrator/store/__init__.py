@@ -1,0 +1,1 @@
+"""What was measured, in SQL. The only home of SQLAlchemy and Alembic."""

@@ -1,0 +1,1 @@
+"""In what order things happen, and what is undone on failure. Doors are handed in."""
