@@ -54,7 +54,7 @@ class Clock(Protocol):
         ...
 
     def sleep(self, seconds: float, cancel: Cancel | None = None) -> None:
-        """Wait; with ``cancel``, raise ``errors.Interrupted`` as soon as it is requested."""
+        """Wait; with ``cancel``, let ``cancel.check()`` raise as soon as it is requested."""
         ...
 
 

@@ -1,0 +1,130 @@
+"""The error boundary and the list of commands. Only here is an error printed and an exit code chosen.
+
+Commands are imported when they run, so that ``tune --help`` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import tempfile
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from orchestrator import __version__
+from orchestrator.cli.complaint import bug_text, error_text
+from orchestrator.errors import TuneError, exit_codes
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One command of the menu: where it lives and its line in the help."""
+
+    where: str  # module:attribute
+    group: str
+    line: str
+
+
+COMMANDS = {
+    "plan": Entry("orchestrator.cli.plan:plan", "tune", "Show what a sweep would do; touch nothing."),
+    "sweep": Entry("orchestrator.cli.sweep:sweep", "tune", "Run a sweep: deploy, measure, restore, compare."),
+    "render": Entry("orchestrator.cli.render:render", "tune", "Print the systemd unit of one config."),
+    "bench": Entry("orchestrator.cli.bench:bench", "tune", "Measure any OpenAI-compatible endpoint."),
+    "adopt": Entry("orchestrator.cli.adopt:adopt", "operate", "Write the inventory entry of a running unit."),
+    "runs": Entry("orchestrator.cli.runs:runs", "understand", "List the runs recorded in this project."),
+    "show": Entry("orchestrator.cli.show:show", "understand", "Show the results of a run."),
+    "exit-codes": Entry("orchestrator.cli.exit_codes:exit_codes", "understand", "Print every exit code."),
+    "sim": Entry("orchestrator.cli.sim:sim", "simulate", "The simulated engine: serve, env, nvidia-smi."),
+}
+GROUPS = ("tune", "operate", "understand", "simulate")
+
+
+class Menu(click.Group):
+    """A click group whose commands are imported only when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every name, in the order of the menu."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command, or None for an unknown name."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, attribute = entry.where.split(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The menu by groups, from the table alone."""
+        for group in GROUPS:
+            rows = [(name, entry.line) for name, entry in COMMANDS.items() if entry.group == group]
+            with formatter.section(group.capitalize()):
+                formatter.write_dl(rows)
+
+
+@click.group(cls=Menu, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="tune")
+@click.option(
+    "-C",
+    "--project",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    help="The project folder (inventory.yaml, sweeps/, templates/, .tune/); the current one by default.",
+)
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.option("--plain", is_flag=True, help="Line-based output even on a terminal.")
+@click.pass_context
+def tune(ctx: click.Context, folder: Path, debug: bool, plain: bool) -> None:
+    """Find the best SGLang server flags on your own box, under systemd, without losing production.
+
+    \b
+    tune plan sweeps/k26_pp.yaml          what would run, and for how long
+    tune sweep sweeps/k26_pp.yaml --sim   rehearse it without a GPU
+    tune sweep sweeps/k26_pp.yaml         run it, put production back, compare
+    """
+    ctx.obj = {"folder": folder, "debug": debug, "plain": plain or not sys.stdout.isatty()}
+
+
+def run(words: list[str] | None = None) -> int:
+    """Run the command line (``sys.argv`` by default) and return its exit code; never raises."""
+    debug = "--debug" in (sys.argv[1:] if words is None else words)
+    try:
+        tune.main(args=words, prog_name="tune", standalone_mode=False)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.exceptions.Abort:
+        click.echo("interrupted", err=True)
+        return 130
+    except click.ClickException as wrong:
+        wrong.show()
+        return 2
+    except BrokenPipeError:
+        # The reader went away (`tune show | head`): nothing is wrong, and the interpreter must not complain either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except TuneError as error:
+        if debug:
+            traceback.print_exc()
+        click.echo(error_text(error), err=True)
+        return error.exit_code
+    except KeyboardInterrupt:
+        click.echo("interrupted; nothing was under way on a host", err=True)
+        return 130
+    except Exception as bug:  # noqa: BLE001 - the boundary: a bug is said in one line, its traceback kept in a file
+        return _bug(bug, debug=debug)
+    return 0
+
+
+def _bug(bug: Exception, *, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    with tempfile.NamedTemporaryFile("w", prefix="tune-bug-", suffix=".txt", delete=False) as log:
+        log.write("".join(traceback.format_exception(bug)))
+    click.echo(bug_text(bug, log.name), err=True)
+    return next(code for code in exit_codes() if code == TuneError.exit_code)

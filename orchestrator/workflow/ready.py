@@ -1,0 +1,116 @@
+"""Wait until the engine is truly ready, or until a terminal sign says why it never will be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.core import failures, readiness
+from orchestrator.core.config import FlagValue
+from orchestrator.core.failures import Failure
+from orchestrator.core.inventory import Startup
+from orchestrator.core.ports import Cancel, Doors
+from orchestrator.core.readiness import Watched
+from orchestrator.core.units import Role
+from orchestrator.workflow.lease import Held
+
+POLL_S = 1.0
+PROBE_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """A start that came through."""
+
+    invocation_id: str
+    seconds: float
+    phases: Mapping[str, float]
+    settings: Mapping[str, Any] | None
+    argv: tuple[str, ...]
+    journal: tuple[str, ...]
+    cursor: str
+
+
+class StartFailed(Exception):
+    """A start that did not; carries the class and how long it took (s). Never leaves ``workflow``."""
+
+    def __init__(self, failure: Failure, seconds: float, journal: tuple[str, ...]) -> None:
+        super().__init__(failure.explanation)
+        self.failure = failure
+        self.seconds = seconds
+        self.journal = journal
+
+
+def wait_ready(
+    doors: Doors,
+    held: Held,
+    role: Role,
+    invocation_id: str,
+    *,
+    asked: Mapping[str, FlagValue],
+    limits: Startup,
+    cancel: Cancel,
+    on_phase: Callable[[str, float], None],
+) -> Ready:
+    """Look, judge, ask for tokens; at most one request of ours in flight.
+
+    ``on_phase(phase, elapsed_s)`` is called when the start enters a new phase. Raises ``StartFailed``,
+    ``Interrupted``, ``LeaseLost``, ``HostFault``.
+    """
+    clock = doors.clock
+    watched = readiness.begin(invocation_id, clock.monotonic())
+    cursor, phase = "", ""
+    while True:
+        held.beat()
+        seen = held.ask(lambda at=cursor: doors.service.watch(role, at), cancel)  # type: ignore[misc]
+        cursor = seen.cursor
+        now = clock.monotonic()
+        watched, step = readiness.look(watched, seen, now, limits)
+        if watched.phase != phase:
+            phase = watched.phase
+            on_phase(phase, now - watched.started_at)
+        if step.do == "ask" and doors.engine.ask_tokens(timeout_s=PROBE_TIMEOUT_S).answered:
+            return _confirm(doors, held, role, watched, cursor, asked=asked, limits=limits)
+        if step.do == "ask":
+            step = readiness.unanswered(watched, clock.monotonic(), limits)
+        if step.failure is not None:
+            raise _failed(doors, watched, step.failure)
+        clock.sleep(POLL_S, cancel)
+
+
+def _confirm(
+    doors: Doors,
+    held: Held,
+    role: Role,
+    watched: Watched,
+    cursor: str,
+    *,
+    asked: Mapping[str, FlagValue],
+    limits: Startup,
+) -> Ready:
+    """The tokens came: look once more that they came from our own, unchanged invocation."""
+    seen = held.ask(lambda: doors.service.watch(role, cursor))
+    now = doors.clock.monotonic()
+    watched, step = readiness.look(watched, seen, now, limits)
+    if step.failure is not None:
+        raise _failed(doors, watched, step.failure)
+    settings = doors.engine.settings()
+    if settings is not None:
+        differences = readiness.identity_differences(asked, settings)
+        if differences:
+            raise _failed(doors, watched, failures.other_engine(differences))
+    phases = {**watched.phases, watched.phase: now - watched.phase_began}
+    return Ready(
+        invocation_id=watched.invocation_id,
+        seconds=now - watched.started_at,
+        phases=phases,
+        settings=settings,
+        argv=seen.argv,
+        journal=watched.lines,
+        cursor=seen.cursor,
+    )
+
+
+def _failed(doors: Doors, watched: Watched, failure: Failure) -> StartFailed:
+    return StartFailed(failure, doors.clock.monotonic() - watched.started_at, watched.lines)

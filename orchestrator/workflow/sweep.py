@@ -1,0 +1,336 @@
+"""A run: lock, look, verify everything, ask, measure, and put production back whatever happens in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from orchestrator.core import events
+from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.levels import levels
+from orchestrator.core.plan import Plan, PlannedTrial
+from orchestrator.core.ports import Activity, Cancel, Doors, Listen
+from orchestrator.core.render import render_unit
+from orchestrator.core.sweep import Sweep
+from orchestrator.core.units import Role, Survey, TrialUnit
+from orchestrator.core.workload import LevelSpec
+from orchestrator.errors import BadAnswer, Declined, HostFault, LeaseLost, TuneError
+from orchestrator.workflow.lease import Held, stop_if_asked
+from orchestrator.workflow.ready import Ready
+from orchestrator.workflow.switch import describe, restore
+from orchestrator.workflow.telling import Teller
+from orchestrator.workflow.trial import Bench, Launch, run_launch, run_reference
+
+PRODUCTION = "production"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """What is stopped if the answer is yes."""
+
+    host: str
+    unit: str
+    activity: Activity
+
+
+@dataclass(frozen=True, kw_only=True)
+class Past:
+    """What an earlier part of the same run has left: levels measured, trials settled, launches made."""
+
+    levels: Collection[tuple[str, str]] = frozenset()  # (trial, level key)
+    settled: Collection[str] = frozenset()  # trials that failed as infeasible
+    launches: Mapping[str, int] = field(default_factory=dict)  # trial -> launches made
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Everything one run needs. ``consent`` is asked before production is stopped."""
+
+    run: str
+    sweep: Sweep
+    plan: Plan
+    doors: Doors
+    listeners: Sequence[Listen]
+    cancel: Cancel
+    abandon: Cancel
+    consent: Callable[[Traffic], bool]
+    tool_version: str
+    past: Past | None = None  # given: the run is resumed
+
+
+@dataclass
+class _Touched:
+    """Whether anything on the host was changed, and how it was left."""
+
+    host: bool = False
+    ours: bool = True  # the host record
+    state: str = "nothing was changed on the host"
+
+
+def run_sweep(job: Job) -> str:
+    """Run it to the end and return the last line: the state the host is in.
+
+    Raises what ended it early, after production was put back: ``Interrupted``, ``HostFault``, ``Locked``,
+    ``Declined``, ``RestoreFailed`` …, with ``host_state`` filled in; ``BadAnswer`` when no config could be measured.
+    """
+    tell = Teller(job.run, job.doors.clock, job.listeners)
+    _tell_start(job, tell)
+    touched = _Touched()
+    try:
+        measured = _locked(job, tell, touched)
+        if not measured:
+            raise BadAnswer(
+                "no config could be measured", remedy=f"tune show {job.run} names the failure of each", cause=None
+            )
+    except TuneError as error:
+        error.host_state = error.host_state or touched.state
+        outcome = "interrupted" if error.exit_code in {130, 131} else "failed"
+        tell(events.RunEnded, outcome=outcome, host_state=error.host_state, exit_code=error.exit_code)
+        raise
+    tell(events.RunEnded, outcome="done", host_state=touched.state, exit_code=0)
+    return touched.state
+
+
+def _tell_start(job: Job, tell: Teller) -> None:
+    sweep = job.sweep
+    tell(
+        events.RunStarted,
+        sweep=sweep.name,
+        service=sweep.service.name,
+        host=sweep.service.host.name,
+        simulated=job.doors.simulated,
+        tool_version=job.tool_version,
+        sweep_digest=job.plan.digest,
+        sweep_text=sweep.text,
+        plan=job.plan.as_json(),
+        resumed=job.past is not None,
+    )
+    for trial in job.plan.trials:
+        tell(
+            events.TrialPlanned,
+            trial=trial.slug,
+            config_id=trial.config.id,
+            config_json=trial.config.canonical_json(),
+            order=trial.order,
+            role="candidate",
+            alias_of=trial.alias_of,
+        )
+
+
+def _locked(job: Job, tell: Teller, touched: _Touched) -> bool:
+    """Hold the host record for the whole run; free it when production is (still or again) in place."""
+    entry, service = job.sweep.service, job.doors.service
+    lease = service.take(run=job.run, purpose=f"sweep {job.sweep.name}", ttl_s=entry.lease_s)
+    held = Held(service, lease, job.doors.clock, ttl_s=entry.lease_s)
+    if lease.restored_first:
+        tell(events.Note, text="an earlier run had left a trial behind: production was put back first")
+    with _put_back(job, tell, held, touched):
+        survey = held.ask(service.survey, job.cancel)
+        _check(entry, survey)
+        units = _verify(job, held)
+        bench = Bench(
+            doors=job.doors, held=held, entry=entry, workload=job.sweep.workload, tell=tell, cancel=job.cancel
+        )
+        build = _build(entry, survey)
+        if survey.production.is_running:
+            _agree(job)
+            _reference(job, bench, survey, build)
+        return _trials(job, bench, units, build, survey, touched)
+
+
+@contextmanager
+def _put_back(job: Job, tell: Teller, held: Held, touched: _Touched) -> Iterator[None]:
+    entry = job.sweep.service
+    why = "the run is over"
+    try:
+        yield
+    except LeaseLost:
+        touched.ours = False
+        touched.state = f"{entry.host.name}: the host record is no longer ours; look: systemctl status {entry.unit}"
+        raise
+    except TuneError as error:
+        why = error.fact
+        raise
+    finally:
+        if touched.ours:
+            if touched.host:
+                _restore(job, tell, held, touched, why)
+            held.ask(lambda: job.doors.service.free(held.lease))
+
+
+def _restore(job: Job, tell: Teller, held: Held, touched: _Touched, why: str) -> None:
+    entry = job.sweep.service
+    tell(events.RestoreBegan, why=why)
+    put = restore(
+        job.doors,
+        held,
+        entry,
+        abandon=job.abandon,
+        on_phase=lambda phase, elapsed: tell(
+            events.LaunchPhase, trial=PRODUCTION, launch="restore", phase=phase, elapsed_s=elapsed
+        ),
+    )
+    touched.state = f"{entry.host.name}: {put.detail}"
+    tell(events.Restored, verified=put.verified, seconds=put.seconds, detail=put.detail)
+
+
+def _check(entry: ServiceEntry, survey: Survey) -> None:
+    """The host is what the plan assumed, and nobody else computes on its GPUs."""
+    if survey.engine_version is not None and survey.engine_version != entry.engine:
+        raise HostFault(
+            f"{entry.engine_folder} on {entry.host.name} has engine {survey.engine_version}, "
+            f"the inventory says {entry.engine}",
+            cause="the environment was upgraded since the inventory was written",
+            remedy=f'set engine: "{survey.engine_version}" and its folder in inventory.yaml, then plan again',
+        )
+    wanted = entry.host.gpus
+    if wanted is not None and survey.gpus is not None and len(survey.gpus) != wanted:
+        raise HostFault(
+            f"{entry.host.name} has {len(survey.gpus)} GPUs, the inventory says {wanted}",
+            remedy="correct gpus.count, or look with nvidia-smi for one that fell off the bus",
+        )
+    if survey.foreign:
+        raise HostFault(
+            f"somebody else computes on {entry.host.name}: {describe(survey.foreign[0])}",
+            remedy="a number measured beside it would not be one; wait for it or ask its owner",
+            evidence=[describe(holder) for holder in survey.foreign],
+        )
+
+
+def _verify(job: Job, held: Held) -> dict[str, TrialUnit]:
+    """Every unit of the plan is rendered and checked by the host's systemd before anything stops."""
+    units: dict[str, TrialUnit] = {}
+    for trial in job.plan.launchable:
+        stop_if_asked(job.cancel, "checking the units")
+        unit = render_unit(job.sweep.service, trial.config, run=job.run, trial=trial.slug)
+        held.beat()
+        held.ask(lambda unit=unit: job.doors.service.verify(unit), job.cancel)  # type: ignore[misc]
+        units[trial.slug] = unit
+    return units
+
+
+def _agree(job: Job) -> None:
+    entry = job.sweep.service
+    traffic = Traffic(host=entry.host.name, unit=entry.unit, activity=job.doors.engine.activity())
+    if not job.consent(traffic):
+        raise Declined(f"{entry.unit} on {entry.host.name} goes on serving")
+
+
+def _reference(job: Job, bench: Bench, survey: Survey, build: Mapping[str, str]) -> None:
+    """Production as it runs now, measured before the first stop if it is idle."""
+    if job.sweep.reference != "production":
+        return
+    todo = _todo(job, PRODUCTION, 1)
+    if not todo:
+        return
+    if not job.doors.engine.activity().is_idle:
+        bench.tell(events.Note, text="production is not idle (or does not say): it is not measured as the reference")
+        return
+    entry = job.sweep.service
+    config = job.plan.production
+    bench.tell(
+        events.TrialPlanned,
+        trial=PRODUCTION,
+        config_id=config.id,
+        config_json=config.canonical_json(),
+        order=0,
+        role="production",
+    )
+    invocation = survey.production.invocation_id
+    seen = bench.held.ask(lambda: job.doors.service.watch("production"))
+    launch = Launch(
+        trial=PRODUCTION,
+        launch=_launch_name(job, PRODUCTION, {}),
+        config=config,
+        unit=TrialUnit(
+            name=entry.unit, text="", argv=seen.argv, environment={}, user=entry.user, working_directory=None
+        ),
+        levels=todo,
+        build=dict(build),
+    )
+    ready = Ready(
+        invocation_id=invocation,
+        seconds=0.0,
+        phases={},
+        settings=job.doors.engine.settings(),
+        argv=seen.argv,
+        journal=(),
+        cursor=seen.cursor,
+    )
+    run_reference(bench, launch, ready)
+
+
+def _trials(
+    job: Job,
+    bench: Bench,
+    units: Mapping[str, TrialUnit],
+    build: Mapping[str, str],
+    survey: Survey,
+    touched: _Touched,
+) -> bool:
+    """Every block of the plan in its order; whether at least one level of a candidate has been measured."""
+    replaces: Role = "production" if survey.production.is_running else "trial"
+    made: dict[str, int] = {}
+    failed = set(job.past.settled if job.past else ())
+    for block in range(1, job.sweep.repeats.launches + 1):
+        for trial in job.plan.launchable:
+            todo = _todo(job, trial.slug, block)
+            if trial.slug in failed or not todo:
+                continue
+            stop_if_asked(job.cancel, "between two configs")
+            touched.host = True
+            launch = _launch(job, trial, units[trial.slug], todo, build, made)
+            if not run_launch(bench, launch, replaces=replaces):
+                failed.add(trial.slug)
+            replaces = "trial"
+    measured = {slug for slug, _ in job.past.levels} if job.past else set()
+    return bool((set(made) | measured) - failed - {PRODUCTION})
+
+
+def _launch(
+    job: Job,
+    trial: PlannedTrial,
+    unit: TrialUnit,
+    todo: tuple[LevelSpec, ...],
+    build: Mapping[str, str],
+    made: dict[str, int],
+) -> Launch:
+    return Launch(
+        trial=trial.slug,
+        launch=_launch_name(job, trial.slug, made),
+        config=trial.config,
+        unit=unit,
+        levels=todo,
+        build=dict(build),
+    )
+
+
+def _launch_name(job: Job, slug: str, made: dict[str, int]) -> str:
+    """``SLUG.l3``: launches are counted over the whole run, resumed parts included."""
+    made[slug] = made.get(slug, 0) + 1
+    before = job.past.launches.get(slug, 0) if job.past else 0
+    return f"{slug}.l{before + made[slug]}"
+
+
+def _todo(job: Job, slug: str, block: int) -> tuple[LevelSpec, ...]:
+    """The levels of one block of launches that are not measured yet.
+
+    A repeat has one number over all launches, so a level's key says which measurement it is, wherever it is made.
+    """
+    per_level = job.sweep.repeats.per_level
+    done = job.past.levels if job.past else frozenset()
+    shifted = (
+        replace(level, repeat=level.repeat + (block - 1) * per_level) for level in levels(job.sweep.workload, per_level)
+    )
+    return tuple(level for level in shifted if (slug, level.key) not in done)
+
+
+def _build(entry: ServiceEntry, survey: Survey) -> dict[str, str]:
+    """What a number also depends on besides the config; recorded per launch, refused when changed on resume."""
+    facts: dict[str, Any] = dict(survey.facts)
+    facts["engine"] = survey.engine_version or entry.engine
+    facts["template"] = entry.template
+    facts["gpus"] = ", ".join(survey.gpus) if survey.gpus is not None else ""
+    return {name: str(value) for name, value in facts.items()}

@@ -1,0 +1,194 @@
+"""From whatever runs to a trial, and back to production: stop, prove the teardown, start, gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from orchestrator.core.config import FlagValue
+from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.ports import Cancel, Doors
+from orchestrator.core.units import Holder, Role, TrialUnit
+from orchestrator.errors import HostFault, RestoreFailed, RestoreUnderWay
+from orchestrator.workflow.lease import Held
+from orchestrator.workflow.ready import StartFailed, wait_ready
+
+STOP_S = 240.0  # SGLang drains without a limit of its own, then takes up to 15 s more with pp > 1
+TEARDOWN_S = 180.0  # the driver needs up to two minutes to give memory back after a SIGKILL
+POLL_S = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Put:
+    """Production is back. ``verified``: our own gate ran, not only the host's word."""
+
+    verified: bool
+    seconds: float
+    detail: str
+
+
+def stop_and_clear(doors: Doors, held: Held, role: Role, *, cancel: Cancel) -> None:
+    """Stop a unit and wait until everything the next start needs is free; else name the holder (``HostFault``)."""
+
+    def stopped() -> bool | None:
+        return None if doors.service.watch(role).unit.is_running else True
+
+    def stop() -> bool:
+        doors.service.stop(held.lease, role, deadline_s=STOP_S)
+        return True
+
+    held.act(stop, stopped)
+    began = doors.clock.monotonic()
+    while True:
+        held.beat()
+        proof = held.ask(doors.service.teardown, cancel)
+        if proof.is_clean:
+            return
+        if doors.clock.monotonic() - began >= TEARDOWN_S:
+            raise _still_held(proof.holders)
+        doors.clock.sleep(POLL_S, cancel)
+
+
+def _still_held(holders: tuple[Holder, ...]) -> HostFault:
+    names = [describe(holder) for holder in holders]
+    return HostFault(
+        f"the host is not free for the next start: {names[0]}",
+        cause="a process outlived its unit, or somebody else started one",
+        remedy="end it by hand (nothing is ever killed by name), then: tune sweep --resume",
+        evidence=names,
+    )
+
+
+def describe(holder: Holder) -> str:
+    """One holder in words: ``pid 4242 (sglang::scheduler) holds 71,002 MiB of GPU 3``."""
+    who = f"pid {holder.pid} ({holder.command})"
+    if holder.what == "gpu":
+        memory = f"{holder.memory_mib:,} MiB of " if holder.memory_mib is not None else ""
+        return f"{who} holds {memory}GPU {holder.gpu if holder.gpu is not None else '?'}"
+    if holder.what == "port":
+        return f"{who} listens on the service's port"
+    return f"{who} is still in the unit's cgroup"
+
+
+def start_trial(doors: Doors, held: Held, unit: TrialUnit) -> str:
+    """Install the unit, prove it, start it; returns the InvocationID."""
+
+    def install() -> bool:
+        doors.service.install(held.lease, unit)
+        return True
+
+    # Installing writes the same bytes again: repeating it after a lost link is harmless.
+    held.act(install, lambda: None)
+    before = held.ask(lambda: doors.service.watch("trial")).unit.invocation_id
+
+    def started() -> str | None:
+        state = doors.service.watch("trial").unit
+        return state.invocation_id if state.invocation_id not in {"", before} else None
+
+    return held.act(lambda: doors.service.start(held.lease, "trial"), started)
+
+
+def restore(
+    doors: Doors,
+    held: Held,
+    entry: ServiceEntry,
+    *,
+    abandon: Cancel,
+    on_phase: Callable[[str, float], None],
+) -> Put:
+    """Have the host put production back, watch it, and run the full gate on what serves then.
+
+    Raises ``RestoreUnderWay`` when ``abandon`` (the second signal) fires: the host goes on by itself.
+    Raises ``RestoreFailed`` with the state and the command to run by hand.
+    """
+    began = doors.clock.monotonic()
+
+    def order() -> bool:
+        doors.service.restore(held.lease)
+        return True
+
+    def ordered() -> bool | None:
+        return True if doors.service.restoring().phase in {"restoring", "restored"} else None
+
+    held.act(order, ordered)
+    production = None
+    while True:
+        if abandon.requested:
+            raise under_way(entry)
+        state = held.ask(doors.service.restoring)
+        elapsed = doors.clock.monotonic() - began
+        if state.phase == "failed":
+            raise _restore_failed(entry, state.detail)
+        if state.phase in {"restored", "nothing-to-restore"}:
+            production = state.production
+            break
+        on_phase(state.detail or "restoring", elapsed)
+        doors.clock.sleep(POLL_S)
+    if production is None or not production.is_running:
+        return Put(verified=True, seconds=elapsed, detail=f"{entry.unit} is stopped, as it was before")
+    return _gate(doors, held, entry, production.invocation_id, began, abandon=abandon, on_phase=on_phase)
+
+
+def _gate(
+    doors: Doors,
+    held: Held,
+    entry: ServiceEntry,
+    invocation_id: str,
+    began: float,
+    *,
+    abandon: Cancel,
+    on_phase: Callable[[str, float], None],
+) -> Put:
+    asked: Mapping[str, FlagValue] = entry.flags
+    try:
+        ready = wait_ready(
+            doors,
+            held,
+            "production",
+            invocation_id,
+            asked=asked,
+            limits=entry.startup,
+            cancel=Abandon(abandon, entry),
+            on_phase=on_phase,
+        )
+    except StartFailed as failed:
+        raise _restore_failed(entry, failed.failure.explanation, failed.failure.evidence) from failed
+    seconds = doors.clock.monotonic() - began
+    return Put(verified=True, seconds=seconds, detail=f"{entry.unit} is ready again, after {ready.seconds:.0f} s")
+
+
+class Abandon:
+    """The second signal, as the cancel of a wait: it ends the watching, never the restoring."""
+
+    def __init__(self, abandon: Cancel, entry: ServiceEntry) -> None:
+        self._abandon = abandon
+        self._entry = entry
+
+    @property
+    def requested(self) -> bool:
+        """True once the second signal came."""
+        return self._abandon.requested
+
+    def check(self) -> None:
+        """Raise ``RestoreUnderWay`` when it did."""
+        if self._abandon.requested:
+            raise under_way(self._entry)
+
+
+def under_way(entry: ServiceEntry) -> RestoreUnderWay:
+    """What to say when the user leaves while the host restores."""
+    return RestoreUnderWay(
+        "stopped watching; the host goes on restoring production by itself",
+        host_state=f"{entry.host.name}: {entry.unit} is being put back by the host",
+        remedy=f"look: ssh {entry.host.name} systemctl status {entry.unit}",
+    )
+
+
+def _restore_failed(entry: ServiceEntry, why: str, evidence: tuple[str, ...] = ()) -> RestoreFailed:
+    return RestoreFailed(
+        f"production could not be put back: {why}",
+        remedy=f"on the host: systemctl stop {entry.trial_unit}; systemctl reset-failed {entry.unit}; "
+        f"systemctl start {entry.unit}",
+        host_state=f"{entry.host.name}: {entry.unit} does not serve",
+        evidence=evidence,
+    )

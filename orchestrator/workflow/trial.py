@@ -1,0 +1,251 @@
+"""One launch of one config: its levels measured, each durable before the next; then the next config's turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from orchestrator.core import events, failures, readiness
+from orchestrator.core.config import Config
+from orchestrator.core.figures import figures
+from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.levels import digest, say_ok, warm_up, with_nonce
+from orchestrator.core.ports import Cancel, Doors, LoadProgress
+from orchestrator.core.results import GpuSample
+from orchestrator.core.units import Role, TrialUnit
+from orchestrator.core.workload import LevelSpec, Workload
+from orchestrator.workflow.lease import Held
+from orchestrator.workflow.ready import Ready, StartFailed, wait_ready
+from orchestrator.workflow.switch import start_trial, stop_and_clear
+from orchestrator.workflow.telling import Teller
+
+WATTS_WINDOW_S = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What every launch of a run shares."""
+
+    doors: Doors
+    held: Held
+    entry: ServiceEntry
+    workload: Workload
+    tell: Teller
+    cancel: Cancel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """One start to make: ids, the unit, and the levels still to be measured in it."""
+
+    trial: str
+    launch: str
+    config: Config
+    unit: TrialUnit
+    levels: tuple[LevelSpec, ...]
+    build: dict[str, str]
+
+
+def run_launch(bench: Bench, launch: Launch, *, replaces: Role) -> bool:
+    """Stop what runs (``replaces``), start the config, measure its levels. False when it failed (and was told so).
+
+    The engine is left running: the next launch or the restore stops it.
+    """
+    tell, clock = bench.tell, bench.doors.clock
+    tell(
+        events.LaunchStarted,
+        trial=launch.trial,
+        launch=launch.launch,
+        unit_text=launch.unit.text,
+        argv=launch.unit.argv,
+        build=launch.build,
+    )
+    began = clock.monotonic()
+
+    def phase(name: str, elapsed_s: float) -> None:
+        tell(events.LaunchPhase, trial=launch.trial, launch=launch.launch, phase=name, elapsed_s=elapsed_s)
+
+    phase("stopping", 0.0)
+    stop_and_clear(bench.doors, bench.held, replaces, cancel=bench.cancel)
+    phase("starting", clock.monotonic() - began)
+    try:
+        invocation = start_trial(bench.doors, bench.held, launch.unit)
+        ready = wait_ready(
+            bench.doors,
+            bench.held,
+            "trial",
+            invocation,
+            asked=launch.config.flags,
+            limits=bench.entry.startup,
+            cancel=bench.cancel,
+            on_phase=phase,
+        )
+    except StartFailed as failed:
+        _tell_failure(bench, launch.trial, launch.launch, failed)
+        return False
+    return _measure(bench, launch, "trial", ready)
+
+
+def run_reference(bench: Bench, launch: Launch, ready: Ready) -> bool:
+    """Measure production as it runs: nothing is stopped, and its users' cache is never flushed."""
+    tell = bench.tell
+    tell(
+        events.LaunchStarted,
+        trial=launch.trial,
+        launch=launch.launch,
+        unit_text=launch.unit.text,
+        argv=ready.argv,
+        build=launch.build,
+    )
+    return _measure(bench, launch, "production", ready)
+
+
+def _measure(bench: Bench, launch: Launch, role: Role, ready: Ready) -> bool:
+    bench.tell(
+        events.LaunchReady,
+        trial=launch.trial,
+        launch=launch.launch,
+        seconds=ready.seconds,
+        invocation_id=ready.invocation_id,
+        settings=ready.settings,
+        phases=ready.phases,
+    )
+    for text in readiness.setting_differences(launch.config.flags, ready.settings or {}):
+        bench.tell(events.Note, trial=launch.trial, text=text)
+    bench.doors.telemetry.start()
+    try:
+        ok = _say_ok(bench, launch)
+        for level in launch.levels:
+            ok = _level(bench, launch, role, ready, level) and ok
+            if not ok and not _alive(bench, role, ready):
+                return _tell_death(bench, launch, role, ready)
+    finally:
+        bench.doors.telemetry.stop()
+    bench.tell(events.LaunchEnded, trial=launch.trial, launch=launch.launch)
+    return True
+
+
+def _say_ok(bench: Bench, launch: Launch) -> bool:
+    """The workload's "Say OK" calls, once per launch; their numbers are thrown away."""
+    calls = say_ok(bench.workload)
+    if calls is None:
+        return True
+    _phase(bench, launch, "say-ok")
+    outcome = bench.doors.load.run(
+        with_nonce(calls, f"{bench.tell.run}.{launch.launch}.say-ok"),
+        on_progress=lambda _: bench.held.beat(),
+        cancel=bench.cancel,
+    )
+    return all(record.error is None for record in outcome.records)
+
+
+def _level(bench: Bench, launch: Launch, role: Role, ready: Ready, level: LevelSpec) -> bool:
+    """Warm up at the level's own concurrency, flush, measure, tell. True when it was measured."""
+    salt = f"{bench.tell.run}.{launch.launch}.{level.key}"
+    _phase(bench, launch, f"warm-up C={level.concurrency}")
+    bench.doors.load.run(
+        with_nonce(warm_up(level), f"{salt}.warm-up"),
+        on_progress=lambda _: bench.held.beat(),
+        cancel=bench.cancel,
+    )
+    if role == "trial":
+        bench.doors.engine.flush()
+    bench.tell(
+        events.LevelStarted,
+        trial=launch.trial,
+        launch=launch.launch,
+        level=level.key,
+        workload=level.workload,
+        workload_digest=digest(bench.workload),
+        concurrency=level.concurrency,
+        repeat=level.repeat,
+        requests=len(level.requests),
+        purpose=level.purpose,
+    )
+    before = bench.doors.engine.generated_tokens()
+    outcome = bench.doors.load.run(
+        with_nonce(level, salt),
+        on_progress=lambda progress: _progress(bench, launch, level, progress),
+        cancel=bench.cancel,
+    )
+    after = bench.doors.engine.generated_tokens()
+    measured = figures(level.concurrency, outcome.records)
+    if not _alive(bench, role, ready):
+        measured = replace(measured, state="invalid", reason="the engine was gone or restarted when the level ended")
+    gpu = tuple(bench.doors.telemetry.between(outcome.started_at, outcome.ended_at))
+    bench.tell(
+        events.LevelEnded,
+        trial=launch.trial,
+        launch=launch.launch,
+        level=level.key,
+        figures=measured,
+        records=outcome.records,
+        gpu=gpu,
+        watts_per_gpu=mean_watts(gpu),
+        engine_tokens=_difference(before, after),
+        client=outcome.client,
+    )
+    return measured.state == "measured"
+
+
+def mean_watts(samples: Sequence[GpuSample]) -> float | None:
+    """Mean power of one GPU (W) over samples that have it; None when none has."""
+    watts = [sample.power_w for sample in samples if sample.power_w is not None]
+    return sum(watts) / len(watts) if watts else None
+
+
+def _difference(before: float | None, after: float | None) -> float | None:
+    """Tokens the engine itself counted; None when it does not count, or counted from a fresh start."""
+    if before is None or after is None or after < before:
+        return None
+    return after - before
+
+
+def _progress(bench: Bench, launch: Launch, level: LevelSpec, progress: LoadProgress) -> None:
+    bench.held.beat()
+    now = bench.doors.clock.monotonic()
+    bench.tell(
+        events.LevelProgress,
+        trial=launch.trial,
+        launch=launch.launch,
+        level=level.key,
+        concurrency=level.concurrency,
+        answered=progress.answered,
+        requests=progress.requests,
+        elapsed_s=progress.elapsed_s,
+        tok_s=progress.tok_s,
+        watts=mean_watts(bench.doors.telemetry.between(now - WATTS_WINDOW_S, now)),
+    )
+
+
+def _phase(bench: Bench, launch: Launch, name: str) -> None:
+    bench.tell(events.LaunchPhase, trial=launch.trial, launch=launch.launch, phase=name, elapsed_s=0.0)
+
+
+def _alive(bench: Bench, role: Role, ready: Ready) -> bool:
+    """The invocation that became ready still runs."""
+    unit = bench.held.ask(lambda: bench.doors.service.watch(role, ready.cursor)).unit
+    return unit.is_running and unit.invocation_id == ready.invocation_id
+
+
+def _tell_death(bench: Bench, launch: Launch, role: Role, ready: Ready) -> bool:
+    seen = bench.held.ask(lambda: bench.doors.service.watch(role, ready.cursor))
+    lines = ready.journal + seen.lines
+    failure = failures.from_end(lines, seen.unit)
+    _tell_failure(bench, launch.trial, launch.launch, StartFailed(failure, 0.0, lines))
+    return False
+
+
+def _tell_failure(bench: Bench, trial: str, launch: str, failed: StartFailed) -> None:
+    failure = failed.failure
+    bench.tell(
+        events.LaunchFailed,
+        trial=trial,
+        launch=launch,
+        failure_class=failure.name,
+        verdict=failure.verdict,
+        explanation=failure.explanation,
+        next_step=failure.next_step,
+        evidence=failure.evidence,
+        seconds=failed.seconds,
+    )
