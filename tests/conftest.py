@@ -1,0 +1,54 @@
+"""Fixtures every test may use: the test bed of real hosts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.bed import Bed, BedHost, missing
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever asks for the bed is marked ``hosts``: no test can forget it."""
+    for item in items:
+        if "bed" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.hosts)
+
+
+@pytest.fixture(scope="session")
+def bed() -> Iterator[Bed]:
+    """Real hosts, booted on demand. Without root or the packages such tests skip; ``TUNE_BED=required`` fails them."""
+    reason = missing()
+    if reason is not None and os.environ.get("TUNE_BED") == "required":
+        pytest.fail(reason, pytrace=False)
+    if reason is not None:
+        pytest.skip(reason)
+    ours = Bed()
+    yield ours
+    ours.close()
+
+
+@pytest.fixture(autouse=True)
+def _as_found(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After a test that used the bed, every host is put back as it was found."""
+    if "bed" not in request.fixturenames:
+        yield
+        return
+    ours: Bed = request.getfixturevalue("bed")
+    yield
+    ours.clean()
+
+
+@pytest.fixture
+def gpu1(bed: Bed) -> BedHost:
+    """One real host, as found."""
+    return bed.host("gpu1")
+
+
+@pytest.fixture
+def gpu2(bed: Bed) -> BedHost:
+    """A second real host beside ``gpu1``."""
+    return bed.host("gpu2")
