@@ -17,7 +17,7 @@ import click
 
 from orchestrator import __version__
 from orchestrator.cli.complaint import bug_text, error_text
-from orchestrator.errors import TuneError, exit_codes
+from orchestrator.errors import TuneError
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ GROUPS = ("tune", "operate", "understand", "simulate")
 class Menu(click.Group):
     """A click group whose commands are imported only when they are used."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's own signature
         """Every name, in the order of the menu."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import the command, or None for an unknown name."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
@@ -59,7 +59,7 @@ class Menu(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The menu by groups, from the table alone."""
         for group in GROUPS:
             rows = [(name, entry.line) for name, entry in COMMANDS.items() if entry.group == group]
@@ -127,4 +127,4 @@ def _bug(bug: Exception, *, debug: bool) -> int:
     with tempfile.NamedTemporaryFile("w", prefix="tune-bug-", suffix=".txt", delete=False) as log:
         log.write("".join(traceback.format_exception(bug)))
     click.echo(bug_text(bug, log.name), err=True)
-    return next(code for code in exit_codes() if code == TuneError.exit_code)
+    return TuneError.exit_code

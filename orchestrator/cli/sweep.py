@@ -1,0 +1,63 @@
+"""``tune sweep``: plan, ask, run, show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from orchestrator.cli.running import Request
+
+
+@click.command()
+@click.argument("sweep_file", metavar="SWEEP", type=click.Path(path_type=Path))
+@click.option("--sim", is_flag=True, help="Rehearse on the simulated engine, in virtual time.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and stop: the same as `tune plan`.")
+@click.option("-y", "--yes", is_flag=True, help="Agree that production stops serving for the length of the run.")
+@click.option(
+    "--resume",
+    metavar="RUN",
+    is_flag=False,
+    flag_value="latest",
+    default=None,
+    help="Go on with an interrupted run of this sweep (the latest by default).",
+)
+@click.option(
+    "--sim-fault",
+    "faults",
+    metavar="SLUG=FAULT",
+    multiple=True,
+    help="With --sim: how a config fails (dies-at-start, never-ready, hangs). Repeatable.",
+)
+@click.pass_context
+def sweep(
+    ctx: click.Context,
+    sweep_file: Path,
+    sim: bool,
+    dry_run: bool,
+    yes: bool,
+    resume: str | None,
+    faults: tuple[str, ...],
+) -> None:
+    """Run a sweep: deploy each config, measure it, put production back, compare.
+
+    \b
+    tune sweep sweeps/k26_pp.yaml --sim      rehearse a night in seconds
+    tune sweep sweeps/k26_pp.yaml            the plan, one question, then the night
+    tune sweep sweeps/k26_pp.yaml --resume   after a crash: nothing lost, nothing measured twice
+    """
+    from orchestrator.cli.running import Request, run  # noqa: PLC0415 - start-up time of `tune --help`
+
+    request: Request = Request(
+        folder=ctx.obj["folder"],
+        sweep_file=sweep_file,
+        sim=sim,
+        dry_run=dry_run,
+        yes=yes,
+        resume=resume,
+        faults=faults,
+        plain=ctx.obj["plain"],
+    )
+    run(request)

@@ -1,0 +1,79 @@
+"""The menu and the error boundary."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from orchestrator.cli.complaint import bug_text, error_text, printable
+from orchestrator.cli.main import COMMANDS, run, tune
+from orchestrator.errors import HostFault, InputRefused
+
+
+def test_every_command_of_the_menu_exists_and_has_the_menus_own_line() -> None:
+    for name, entry in COMMANDS.items():
+        command = tune.get_command(click.Context(tune), name)
+        assert command is not None, name
+        assert command.help, name
+        assert entry.line, name
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_answers_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([name, "--help"]) == 0
+    assert "Usage: tune" in capsys.readouterr().out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = (
+        "import sys; from orchestrator.cli.main import run; run(['--help']); "
+        "print([m for m in ('paramiko','sqlalchemy','rich','httpx','pydantic','jinja2','yaml') if m in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines()[-1] == "[]"
+
+
+def test_an_unknown_command_is_refused_input(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sweeep"]) == 2
+    assert "No such command" in capsys.readouterr().err
+
+
+def test_an_error_is_a_paragraph() -> None:
+    error = HostFault(
+        "k26 does not answer",
+        cause="the cable",
+        remedy="ssh k26",
+        host_state="nothing was changed on the host",
+        evidence=["kex error"],
+    )
+    assert error_text(error).splitlines() == [
+        "k26 does not answer",
+        "  | kex error",
+        "  usual cause   the cable",
+        "  try           ssh k26",
+        "  host          nothing was changed on the host",
+        " " * 74 + "exit 4",
+    ]
+
+
+def test_all_faults_are_shown_and_counted() -> None:
+    text = error_text(InputRefused("two", faults=["a.yaml:1: one", "a.yaml:2: two"]))
+    assert text.splitlines() == [
+        "a.yaml:1: one",
+        "a.yaml:2: two",
+        "2 faults. Nothing has been touched." + "exit 2".rjust(45),
+    ]
+
+
+def test_what_a_host_says_cannot_drive_the_terminal() -> None:
+    assert printable("a\x1b[2Jb\x07c\td") == "a�[2Jb�c\td"
+
+
+def test_a_bug_names_the_file_with_its_traceback(tmp_path: Path) -> None:
+    text = bug_text(RuntimeError("boom"), str(tmp_path / "t.txt"))
+    assert text.startswith("tune itself failed: RuntimeError: boom\n")
+    assert text.rstrip().endswith("exit 1")

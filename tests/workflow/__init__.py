@@ -1,0 +1,1 @@
+"""Tests of the order of things, over the simulated doors."""
