@@ -1,0 +1,158 @@
+"""What exactly is sent at each load point: which prompt, how many tokens, in which order.
+
+A config's levels depend on the workload alone, so that every config is asked the very same things. Only the nonce
+in front of each prompt differs between runs and launches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from dataclasses import replace
+
+from orchestrator.core.prompts import SAY_OK
+from orchestrator.core.workload import LevelSpec, Prompt, RequestSpec, Workload
+
+WARM_UP_TOKENS = 48  # long enough that all C of the wave are decoding at once
+SAY_OK_TOKENS = 16
+_SENT_AS = 1  # raise when prompts, order or lengths are built in another way: digests must then differ
+
+
+def levels(workload: Workload, repeats: int = 1) -> tuple[LevelSpec, ...]:
+    """Every load point, concurrency ascending, its ``repeats`` side by side (numbered from 1).
+
+    All repeats of a load point send the same requests, without nonce: see ``with_nonce``. Raises ``ValueError`` for
+    ``listed`` lengths that lack a concurrency; ``project`` refuses such a file before.
+    """
+    return tuple(
+        _level(workload, concurrency, repeat)
+        for concurrency in sorted(set(workload.concurrency))
+        for repeat in range(1, repeats + 1)
+    )
+
+
+def say_ok(workload: Workload) -> LevelSpec | None:
+    """The "Say OK" calls made once per launch before the first level, one after the other; None when not asked for."""
+    if workload.say_ok <= 0:
+        return None
+    requests = tuple(
+        RequestSpec(index=i, prompt=SAY_OK.name, text=SAY_OK.text, max_tokens=SAY_OK_TOKENS, ignore_eos=False)
+        for i in range(workload.say_ok)
+    )
+    return LevelSpec(
+        workload="say-ok",
+        concurrency=1,
+        repeat=1,
+        arrival="burst",
+        stagger_s=0.0,
+        requests=requests,
+        temperature=workload.temperature,
+        request_timeout_s=workload.request_timeout_s,
+        gap_timeout_s=workload.gap_timeout_s,
+        purpose="warm-up",
+    )
+
+
+def warm_up(level: LevelSpec) -> LevelSpec:
+    """One short wave at the level's own concurrency, all at once, so that every batch size up to it has been run.
+
+    Sent in a burst whatever the level's arrival: short answers sent one by one would never be in flight together.
+    """
+    requests = tuple(
+        replace(request, max_tokens=min(request.max_tokens, WARM_UP_TOKENS))
+        for request in level.requests[: level.concurrency]
+    )
+    return replace(level, requests=requests, arrival="burst", stagger_s=0.0, purpose="warm-up")
+
+
+def with_nonce(level: LevelSpec, salt: str) -> LevelSpec:
+    """The level with a nonce at the very front of each prompt, so that no two requests share a prefix.
+
+    ``salt`` names the occasion (run and launch): the same salt gives the same nonces, another one gives others.
+    """
+
+    def marked(request: RequestSpec) -> RequestSpec:
+        seed = f"{salt}|{level.key}|{level.purpose}|{request.index}"
+        nonce = hashlib.sha256(seed.encode()).hexdigest()[:16]
+        return replace(request, text=f"[{nonce}] {request.text}")
+
+    return replace(level, requests=tuple(marked(request) for request in level.requests))
+
+
+def digest(workload: Workload) -> str:
+    """Twelve hex digits that change with anything sent or with the order and pace of sending.
+
+    Left out: the name; which concurrencies are measured (each level's is recorded beside the digest, and C=16 of one
+    sweep may be compared with C=16 of another); time limits; whether lists were assumed.
+    """
+    lengths = workload.lengths
+    listed = {str(c): list(tokens) for c, tokens in sorted((lengths.listed or {}).items())}
+    content = {
+        "sent-as": _SENT_AS,
+        "prompts": [prompt.text for prompt in workload.prompts],
+        "lengths": {"kind": lengths.kind, "tokens": lengths.tokens, "listed": listed},
+        "requests-per-stream": workload.requests_per_stream,
+        "arrival": workload.arrival,
+        "stagger": workload.stagger_s,
+        "say-ok": workload.say_ok,
+        "temperature": workload.temperature,
+        "seed": workload.seed,
+    }
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _level(workload: Workload, concurrency: int, repeat: int) -> LevelSpec:
+    ignore_eos = workload.lengths.kind != "natural"
+    requests = tuple(
+        _request(index, workload.prompts[index % len(workload.prompts)], tokens, ignore_eos=ignore_eos)
+        for index, tokens in enumerate(_output_tokens(workload, concurrency))
+    )
+    return LevelSpec(
+        workload=workload.name,
+        concurrency=concurrency,
+        repeat=repeat,
+        arrival=workload.arrival,
+        stagger_s=workload.stagger_s if workload.arrival == "staggered" else 0.0,
+        requests=requests,
+        temperature=workload.temperature,
+        request_timeout_s=workload.request_timeout_s,
+        gap_timeout_s=workload.gap_timeout_s,
+    )
+
+
+def _request(index: int, prompt: Prompt, tokens: int, *, ignore_eos: bool) -> RequestSpec:
+    return RequestSpec(index=index, prompt=prompt.name, text=prompt.text, max_tokens=tokens, ignore_eos=ignore_eos)
+
+
+def _output_tokens(workload: Workload, concurrency: int) -> tuple[int, ...]:
+    lengths = workload.lengths
+    if lengths.kind == "listed":
+        listed = lengths.listed or {}
+        if concurrency not in listed:
+            raise ValueError(f"no list of output lengths for concurrency {concurrency}")
+        return tuple(listed[concurrency])
+    waves = workload.requests_per_stream
+    if lengths.kind == "around":
+        return _around(lengths.tokens, waves, concurrency, random.Random(f"{workload.seed}/{concurrency}"))
+    return (lengths.tokens,) * (waves * concurrency)
+
+
+def _around(tokens: int, waves: int, concurrency: int, rng: random.Random) -> tuple[int, ...]:
+    """``waves * concurrency`` lengths, evenly spaced over ``tokens`` x [0.5, 1.5], their mean ``tokens``.
+
+    Each wave holds one length of every stratum (``concurrency`` strata of ``waves`` neighbouring lengths), so that
+    waves are alike and a window over any of them is fair; which one, and the order inside a wave, are drawn.
+    """
+    count = waves * concurrency
+    spaced = [max(1, round(tokens * (0.5 + (i + 0.5) / count))) for i in range(count)]
+    strata = [spaced[i * waves : (i + 1) * waves] for i in range(concurrency)]
+    for stratum in strata:
+        rng.shuffle(stratum)
+    drawn: list[int] = []
+    for wave in range(waves):
+        lengths = [stratum[wave] for stratum in strata]
+        rng.shuffle(lengths)
+        drawn += lengths
+    return tuple(drawn)
