@@ -1,0 +1,249 @@
+"""What a value means: text, YAML and argv words to typed values, and any spelling to the one canonical setting."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from orchestrator.core.config import FlagValue
+from orchestrator.core.flags.flag import Flag, FlagRefused, Tunable, ValueRefused, shown
+from orchestrator.core.flags.names import find, nearest, plain, spelled
+
+_ON = {"on", "true", "yes"}
+_OFF = {"off", "false", "no"}
+_SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)(k|M|G|T)(i?)")
+_POWERS = {"k": 1, "M": 2, "G": 3, "T": 4}
+
+# A value that says the same as another setting: the canonical form is the other one.
+_SAME_AS: Mapping[tuple[str, FlagValue], tuple[str, FlagValue]] = {
+    ("cuda-graph-backend-decode", "disabled"): ("decode-cuda-graph", False),
+    ("cuda-graph-backend-prefill", "disabled"): ("prefill-graph", "off"),
+    ("cuda-graph-backend-prefill", "breakable"): ("prefill-graph", "on"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One name or value that cannot be accepted. ``key`` is the name as it was written."""
+
+    key: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Canonical:
+    """Settings under their one name, in the order they were written; and everything that was refused, at once."""
+
+    flags: Mapping[str, FlagValue]
+    environment: Mapping[str, str]
+    faults: tuple[Fault, ...] = ()
+
+
+def read_value(flag: Flag | Tunable, raw: object) -> FlagValue:
+    """``raw`` (from YAML, a command line or code) as the typed value of ``flag``.
+
+    Switches take booleans and on/off; numbers also take their text; lists take a single value too; a tunable's value
+    comes back as text. Text is kept byte for byte. Raises ``ValueRefused``.
+    """
+    if isinstance(flag, Tunable):
+        return _read_tunable(flag, raw)
+    match flag.kind:
+        case "switch":
+            return _read_switch(flag.name, raw)
+        case "int":
+            return _read_int(flag, raw)
+        case "float":
+            return _read_float(flag, raw)
+        case "enum":
+            return _read_enum(flag, raw)
+        case "str":
+            return _read_text(flag.name, raw)
+        case "int-list":
+            return tuple(_read_int(flag, item) for item in _items(raw))
+        case "str-list":
+            return tuple(_read_text(flag.name, item) for item in _items(raw, split=False))
+
+
+def setting(name: str, raw: object) -> tuple[str, FlagValue] | None:
+    """Canonical name and typed value of ``name: raw`` in any spelling; None when it says nothing but a default.
+
+    Raises ``FlagRefused`` for a name that is unknown, ``ValueRefused`` for a value.
+    """
+    flag = find(name)
+    if flag is None:
+        near = nearest(name)
+        raise FlagRefused([f'unknown flag "{name}"' + (f", did you mean {near}?" if near else "")])
+    option = spelled(name)
+    if isinstance(flag, Tunable) or option is None or option.becomes is None:
+        value = read_value(flag, raw)
+    else:
+        written = _read_switch(plain(name), raw)
+        if written not in option.becomes:
+            return None
+        value = option.becomes[written]
+    return _SAME_AS.get((flag.name, value), (flag.name, value))
+
+
+def canonical(flags: Mapping[str, object]) -> Canonical:
+    """Any spellings to canonical names and typed values; environment tunables apart, as text.
+
+    ``{"disable-cuda-graph": True}`` and ``{"cuda-graph": "off"}`` give the same. The old attention DP pair
+    (``dp-size: 8`` with ``enable-dp-attention: on``) becomes ``attn-dp-size: 8``. Two spellings of one setting with
+    different values are a fault. Nothing is raised: ``faults`` has them all.
+    """
+    said: dict[str, tuple[str, FlagValue]] = {}
+    faults: list[Fault] = []
+    wanted, pair_faults = _without_old_attention_dp(flags)
+    faults.extend(pair_faults)
+    for key, raw in wanted.items():
+        try:
+            found = setting(key, raw)
+        except (FlagRefused, ValueRefused) as refused:
+            faults.append(Fault(key=key, text=refused.fact))
+            continue
+        if found is None:
+            continue
+        name, value = found
+        if name in said and said[name][1] != value:
+            other, before = said[name]
+            faults.append(Fault(key=key, text=_contradiction(key, raw, other, flags.get(other, before))))
+        else:
+            said.setdefault(name, (key, value))
+    settings = {name: value for name, (_, value) in said.items()}
+    return Canonical(
+        flags={name: value for name, value in settings.items() if isinstance(find(name), Flag)},
+        environment={name: str(value) for name, value in settings.items() if isinstance(find(name), Tunable)},
+        faults=tuple(faults),
+    )
+
+
+def _contradiction(key: str, raw: object, other: str, before: object) -> str:
+    return f"{key}: {shown(raw)} contradicts {other}: {shown(before)}: both set the same thing"
+
+
+def _without_old_attention_dp(flags: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
+    """``dp-size`` counted attention groups when ``enable-dp-attention`` stood beside it: one setting, not two."""
+    switch = next((key for key in flags if plain(key) == "enable-dp-attention"), None)
+    if switch is None:
+        return dict(flags), []
+    rest = {key: value for key, value in flags.items() if key != switch}
+    try:
+        is_on = _read_switch(switch, flags[switch])
+    except ValueRefused as refused:
+        return rest, [Fault(key=switch, text=refused.fact)]
+    size = next((key for key in rest if _means(key, "dp-size")), None)
+    has_new = any(_means(key, "attn-dp-size") for key in rest)
+    if not is_on or has_new:
+        return rest, []
+    if size is None:
+        text = f"{switch}: on says nothing without dp-size; write attn-dp-size: N"
+        return rest, [Fault(key=switch, text=text)]
+    return {("attn-dp-size" if key == size else key): value for key, value in rest.items()}, []
+
+
+def _means(key: str, name: str) -> bool:
+    flag = find(key)
+    return flag is not None and flag.name == name
+
+
+def _items(raw: object, *, split: bool = True) -> list[object]:
+    if isinstance(raw, (list, tuple)):
+        return list(raw)
+    if split and isinstance(raw, str):
+        return list(raw.replace(",", " ").split())
+    return [raw]
+
+
+def _read_switch(name: str, raw: object) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    if isinstance(raw, str) and raw.lower() in _ON | _OFF:
+        return raw.lower() in _ON
+    raise ValueRefused(name, raw, "on, off")
+
+
+def _read_int(flag: Flag, raw: object) -> int:
+    accepted = "a whole number" + (f", at least {flag.least}" if flag.least is not None else "")
+    if flag.suffixes:
+        accepted += " (128k is 128000, 128Ki is 131072)"
+    if flag.off_value is not None and (raw is False or (isinstance(raw, str) and raw.lower() in _OFF)):
+        return flag.off_value
+    if isinstance(raw, bool) or not isinstance(raw, (int, str)):
+        raise ValueRefused(flag.name, raw, accepted)
+    number = raw if isinstance(raw, int) else _whole(raw, suffixes=flag.suffixes)
+    if number is None or (flag.least is not None and number < flag.least):
+        raise ValueRefused(flag.name, raw, accepted)
+    return number
+
+
+def _whole(text: str, *, suffixes: bool) -> int | None:
+    match = _SUFFIXED.fullmatch(text.strip()) if suffixes else None
+    if match:
+        digits, unit, binary = match.groups()
+        if binary and "." in digits:
+            return None
+        value = Decimal(digits) * (1024 if binary else 1000) ** _POWERS[unit]
+        return int(value)
+    return int(text) if re.fullmatch(r"\s*[+-]?\d+\s*", text) else None
+
+
+def _read_float(flag: Flag, raw: object) -> float:
+    accepted = "a number" + (f" above 0 and below {flag.below:g}" if flag.below is not None else "")
+    try:
+        if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
+            raise ValueRefused(flag.name, raw, accepted)
+        number = float(raw)
+    except ValueError as error:
+        raise ValueRefused(flag.name, raw, accepted) from error
+    if flag.below is not None and not 0 < number < flag.below:
+        raise ValueRefused(flag.name, raw, accepted)
+    return number
+
+
+def _read_enum(flag: Flag, raw: object) -> str:
+    known = dict.fromkeys((*flag.choices, *(choice for _, older in flag.older_choices for choice in older)))
+    text = ("on" if raw else "off") if isinstance(raw, bool) else raw
+    if isinstance(text, int):
+        text = str(text)
+    if isinstance(text, str) and (text in known or (text and not known)):
+        return text
+    accepted = ", ".join(known) if known else "a name, as text"
+    close = difflib.get_close_matches(text, known, n=1) if isinstance(text, str) else []
+    raise ValueRefused(flag.name, raw, accepted, close[0] if close else None)
+
+
+def _read_text(name: str, raw: object) -> str:
+    if isinstance(raw, str):
+        return raw
+    raise ValueRefused(name, raw, "text (in quotes, so that it reaches the engine byte for byte)")
+
+
+def _read_tunable(tunable: Tunable, raw: object) -> str:
+    match tunable.kind:
+        case "switch":
+            if raw in ("0", "1"):
+                return str(raw)
+            return "1" if _read_switch(tunable.name, raw) else "0"
+        case "int":
+            number = raw if isinstance(raw, int) else _whole(raw, suffixes=False) if isinstance(raw, str) else None
+            if isinstance(raw, bool) or number is None:
+                raise ValueRefused(tunable.name, raw, "a whole number")
+            return str(number)
+        case "float":
+            return _number_text(tunable.name, raw)
+        case "str":
+            if isinstance(raw, (list, tuple)):
+                return ",".join(str(item) for item in raw)
+            return _read_text(tunable.name, raw)
+
+
+def _number_text(name: str, raw: object) -> str:
+    try:
+        if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
+            raise ValueRefused(name, raw, "a number")
+        return f"{float(raw):g}"
+    except ValueError as error:
+        raise ValueRefused(name, raw, "a number") from error

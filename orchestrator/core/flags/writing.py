@@ -1,0 +1,92 @@
+"""Settings to the words of one engine version.
+
+Full option names only: argparse takes any unique prefix, so a short one may mean something else in the next version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from orchestrator.core.config import FlagValue
+from orchestrator.core.flags.flag import Flag, FlagRefused, Form, shown
+from orchestrator.core.flags.names import find, nearest
+from orchestrator.core.flags.versions import within
+
+
+def argv(flags: Mapping[str, FlagValue], version: str) -> tuple[str, ...]:
+    """The words that give ``flags`` (canonical names) to SGLang ``version``, in the order of the mapping.
+
+    A setting at which the version needs no word (``cuda-graph: on``) gives none. Raises ``FlagRefused`` with one
+    sentence for each setting that this version cannot be told.
+    """
+    words: list[tuple[str, ...]] = []
+    faults: list[str] = []
+    for name, value in flags.items():
+        flag = find(name)
+        if not isinstance(flag, Flag) or flag.name != name:
+            faults.append(_unknown(name))
+            continue
+        form = form_for(flag, version)
+        if form is None:
+            faults.append(missing(flag, version))
+            continue
+        written = _write(form, value)
+        if written and written not in words:
+            words.append(written)
+    faults.extend(_two_dp_sizes(flags, version))
+    if faults:
+        raise FlagRefused(faults, remedy="leave the flag out, or choose another engine version")
+    return tuple(word for written in words for word in written if word)
+
+
+def form_for(flag: Flag, version: str) -> Form | None:
+    """How ``version`` spells ``flag``; None when it has no such setting."""
+    forms = flag.forms or (Form(since=flag.since, until=flag.removed, option=flag.name),)
+    for form in forms:
+        since = max(form.since, flag.since, key=_numbers)
+        if within(version, since, form.until or flag.removed):
+            return form
+    return None
+
+
+def missing(flag: Flag, version: str) -> str:
+    """Why ``version`` cannot be told ``flag``, with the versions that can and what to say instead."""
+    text = f"{flag.name}: SGLang {version} has no such flag"
+    if not within(version, flag.since, None):
+        return f"{text}, it is there from {flag.since}"
+    text += f", it was removed in {flag.removed}"
+    return f"{text}; use {flag.replacement}" if flag.replacement else text
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _unknown(name: str) -> str:
+    near = nearest(name)
+    return f'unknown flag "{name}"' + (f", did you mean {near}?" if near else "")
+
+
+def _two_dp_sizes(flags: Mapping[str, FlagValue], version: str) -> list[str]:
+    """Before 0.5.22 one option counted either replicas or attention groups: it cannot say both."""
+    if within(version, "0.5.22", None) or "attn-dp-size" not in flags or flags.get("dp-size", 1) == 1:
+        return []
+    return [
+        f"dp-size {shown(flags['dp-size'])} with attn-dp-size {shown(flags['attn-dp-size'])}: "
+        f"SGLang {version} has one flag for both, use one of them"
+    ]
+
+
+def _write(form: Form, value: FlagValue) -> tuple[str, ...]:
+    if form.words is not None:
+        return form.words[value]
+    option = f"--{form.option}"
+    match value:
+        case bool():
+            return (option,) if value == form.when else ()
+        case tuple():
+            return (option, *(str(item) for item in value), *form.also)
+        case float():
+            return (option, repr(value), *form.also)
+        case _:
+            return (option, str(value), *form.also)
