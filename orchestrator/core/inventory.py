@@ -45,11 +45,16 @@ class Startup:
 
 @dataclass(frozen=True, kw_only=True)
 class SecretRef:
-    """Where a secret value is found, never the value: a file on the ops box, or an environment variable."""
+    """Where a secret value is found, never the value: one of a file on the ops box, an environment variable there,
+    or a variable in an environment file on the host. ``flag``: the engine is told it through this flag.
+    """
 
     name: str
     file: str | None = None
     env: str | None = None
+    host_file: str | None = None
+    variable: str | None = None  # in ``host_file``
+    flag: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +80,8 @@ class ServiceEntry:
     startup: Startup = Startup()
     lease_s: float = 600.0  # how long the host waits for a sign of life of the ops box before it restores alone
     kept: tuple[str, ...] = ()  # lines of an adopted unit that are kept without being understood
+    kind: Literal["sglang", "vllm"] = "sglang"  # flags of other engines stand under their own names, unchecked
+    extra_args: tuple[str, ...] = ()  # words of the command line that the catalogue does not know, as written
 
     @property
     def trial_unit(self) -> str:
