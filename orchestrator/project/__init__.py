@@ -1,0 +1,99 @@
+"""The files of a project: `inventory.yaml`, `sweeps/`, `templates/`. The only home of yaml and pydantic.
+
+Reading never changes anything. All faults of the inventory and of a sweep are told at once, in one
+``InputRefused``, each with file, line, key, what was read and what is accepted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import orchestrator
+from orchestrator.core.inventory import Inventory
+from orchestrator.core.sweep import Sweep
+from orchestrator.errors import InputRefused
+from orchestrator.project.document import Document, read_document
+from orchestrator.project.faults import Faults
+from orchestrator.project.inventory import read_inventory
+from orchestrator.project.sweep import read_sweep
+
+__all__ = ["Project", "shipped"]
+
+INVENTORY = "inventory.yaml"
+
+
+def shipped(name: str) -> Path:
+    """Where `templates`, `sweeps` or `inventory.yaml` that come with tune are: in the wheel, or in a checkout."""
+    package = Path(orchestrator.__file__).parent
+    installed = package / "shipped" / name
+    return installed if installed.exists() else package.parent / name
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project folder whose inventory was found. Reading happens in ``inventory`` and ``sweep``."""
+
+    folder: Path  # absolute
+
+    @classmethod
+    def open(cls, folder: Path) -> Project:
+        """The project that ``folder`` is in: the nearest folder upwards with an inventory.yaml.
+
+        Raises ``InputRefused`` when there is none.
+        """
+        start = folder.absolute()
+        for candidate in (start, *start.parents):
+            if (candidate / INVENTORY).exists():
+                return cls(candidate)
+        raise InputRefused(
+            f"no {INVENTORY} in {folder} or above it",
+            cause="the command was started outside the project folder",
+            remedy="tune -C FOLDER …, or write one: tune adopt HOST UNIT makes the entry of a running unit",
+        )
+
+    @property
+    def state(self) -> Path:
+        """Where results and logs of this project are kept. Not created here."""
+        return self.folder / ".tune"
+
+    @property
+    def inventory(self) -> Inventory:
+        """Everything `inventory.yaml` says. Raises ``InputRefused`` with every fault."""
+        faults = Faults()
+        inventory, _ = self._inventory(faults)
+        faults.refuse()
+        return inventory
+
+    def sweep(self, path: Path) -> Sweep:
+        """The sweep a file asks for, its service filled in from the inventory.
+
+        ``path`` is taken as given, else relative to the project folder. Raises ``InputRefused`` with every fault of
+        both files.
+        """
+        faults = Faults()
+        found = path if path.exists() or path.is_absolute() else self.folder / path
+        document = read_document(found, self._shown(path, found), faults)
+        inventory, names = self._inventory(faults)
+        sweep = read_sweep(document, found, inventory.services, names, faults) if document else None
+        faults.refuse()
+        assert sweep is not None  # without one there is a fault
+        return sweep
+
+    def _inventory(self, faults: Faults) -> tuple[Inventory, tuple[str, ...]]:
+        """The sound part of the inventory, and the names of all its services."""
+        document = read_document(self.folder / INVENTORY, INVENTORY, faults)
+        if document is None:
+            return Inventory(hosts={}, services={}), ()
+        inventory = read_inventory(document, self.folder, (self.folder / "templates", shipped("templates")), faults)
+        return inventory, _service_names(document)
+
+    def _shown(self, path: Path, found: Path) -> str:
+        """The file as faults name it: inside the project without the folder's own path, else as given."""
+        absolute = found.absolute()
+        return str(absolute.relative_to(self.folder)) if absolute.is_relative_to(self.folder) else str(path)
+
+
+def _service_names(document: Document) -> tuple[str, ...]:
+    services = document.node(("services",))
+    return tuple(services) if isinstance(services, dict) else ()

@@ -1,0 +1,200 @@
+"""The shapes of `inventory.yaml` and of a sweep file, as pydantic models.
+
+Every field may be missing here; what must be there is asked by ``inventory`` and ``sweep``, so that one missing
+key hides none of the other faults. Keys of the plan for `tune` that nothing acts on yet stand in ``not_yet``:
+they are refused as such, never ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+
+from orchestrator.project.document import Scalar
+from orchestrator.project.words import (
+    Absolute,
+    EnvironmentText,
+    Hints,
+    TemplateName,
+    Text,
+    UnitName,
+    choice,
+    decimal,
+    duration,
+    one_host,
+    one_or_many,
+    pattern,
+    switch,
+    whole,
+)
+
+_SSH = "that is ssh's to say: write it under `Host` in your ssh_config; `ssh NAME` is what is asked"
+
+Port = Annotated[int, BeforeValidator(whole(1, 65535))]
+Few = Annotated[int, BeforeValidator(whole(1, 100))]
+Seed = Annotated[int, BeforeValidator(whole(0, 2**31 - 1))]
+Tokens = Annotated[int, BeforeValidator(whole(1, 1_000_000))]
+Concurrency = Annotated[int, BeforeValidator(whole(1, 4096))]
+Wait = Annotated[float, BeforeValidator(duration(1.0))]
+Name = Annotated[str, BeforeValidator(pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}", "a name of letters, digits, - and _"))]
+
+
+class Shape(BaseModel):
+    """A mapping with fixed keys; hyphens in the file are underscores here."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-"))
+    not_yet: ClassVar[frozenset[str]] = frozenset()
+    hints: ClassVar[Hints] = {}
+
+
+class Gpus(Shape):
+    count: Annotated[int | None, BeforeValidator(whole(1, 1024))] = None
+
+
+class Host(Shape):
+    not_yet = frozenset({"nodes"})
+    hints = dict.fromkeys(
+        ("hostname", "address", "user", "port", "identity-file", "key", "password", "proxy-jump"), _SSH
+    )
+
+    connection: Annotated[str, BeforeValidator(choice("ssh", "local"))] = "ssh"
+    manager: Annotated[str, BeforeValidator(choice("systemd", "process"))] = "systemd"
+    ssh_config: Text | None = None
+    gpus: Gpus = Gpus()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_is_all_defaults(cls, node: Any) -> Any:
+        return {} if isinstance(node, Scalar) and node.value is None else node
+
+
+class ModelFile(Shape):
+    config: Text | None = None
+
+
+class Secret(Shape):
+    file: Text | None = None
+    env: Text | None = None
+
+
+class Startup(Shape):
+    timeout: Wait = 3600.0
+    no_progress: Wait = 900.0
+
+
+class Service(Shape):
+    not_yet = frozenset({"nodes", "guard", "nightly"})
+    hints: ClassVar[Hints] = {
+        "env": "did you mean environment?",
+        "exec-start": "the command line is built from engine and flags",
+    }
+
+    host: Annotated[str | None, BeforeValidator(one_host)] = None
+    unit: UnitName | None = None
+    template: TemplateName = "sglang.service.j2"
+    user: Annotated[str | None, BeforeValidator(pattern(r"[a-z_][a-z0-9_-]{0,31}\$?", "a user name"))] = None
+    working_directory: Absolute | None = None
+    engines: dict[str, Text] | None = None
+    engine: Text | None = None
+    model: ModelFile | None = None
+    port: Port | None = None
+    address: Annotated[
+        str | None, BeforeValidator(pattern(r"[A-Za-z0-9._:%-]{1,253}", "a host name or an address"))
+    ] = None
+    reach: Annotated[str, BeforeValidator(choice("direct", "ssh-forward"))] = "direct"
+    flags: dict[str, Any] = {}
+    environment: dict[str, EnvironmentText] = {}
+    secrets: dict[str, Secret] = {}
+    startup: Startup = Startup()
+    lease: Annotated[float, BeforeValidator(duration(30.0, 24 * 3600.0))] = 600.0
+    kept: Annotated[list[Text], BeforeValidator(one_or_many)] = []
+
+
+class InventoryFile(Shape):
+    not_yet = frozenset({"store", "database", "notify", "nightly", "teams"})
+
+    hosts: dict[str, Host] = {}
+    services: dict[str, Service] = {}
+
+
+class Lengths(Shape):
+    """`output-tokens`: one of the four; a bare number is `around`."""
+
+    around: Tokens | None = None
+    fixed: Tokens | None = None
+    listed: dict[str, Annotated[list[Tokens], BeforeValidator(one_or_many)]] | None = None
+    natural: Tokens | None = None
+    assumed: Annotated[bool, BeforeValidator(switch)] = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_number_is_around(cls, node: Any) -> Any:
+        return {"around": node} if isinstance(node, Scalar) and node.value is not None else node
+
+
+class Load(Shape):
+    """The `workload` of a sweep."""
+
+    not_yet = frozenset({"rate", "rates", "trace", "input-tokens", "token-ids", "mix", "slo", "think-time"})
+
+    name: Name = "default"
+    prompts: Annotated[list[Any] | None, BeforeValidator(one_or_many)] = None
+    output_tokens: Lengths | None = None
+    concurrency: Annotated[list[Concurrency] | None, BeforeValidator(one_or_many)] = None
+    requests_per_stream: Few = 4
+    arrival: Annotated[str, BeforeValidator(choice("staggered", "burst", not_yet=("poisson",)))] = "staggered"
+    stagger: Annotated[float, BeforeValidator(duration(0.0, 60.0))] = 0.1
+    say_ok: Annotated[int, BeforeValidator(whole(0, 100))] = 0
+    temperature: Annotated[float, BeforeValidator(decimal(0, 2))] = 0.0
+    request_timeout: Wait = 1800.0
+    gap_timeout: Wait = 120.0
+    seed: Seed = 0
+
+
+class Repeats(Shape):
+    not_yet = frozenset({"confirm"})
+
+    per_level: Few = 1
+    launches: Few = 1
+
+
+class At(Shape):
+    not_yet = frozenset({"rate"})
+
+    concurrency: Concurrency | None = None
+
+
+class Objective(Shape):
+    not_yet = frozenset({"minimize", "pareto"})
+
+    maximize: Annotated[str, BeforeValidator(choice("steady_tok_s", "whole_tok_s"))] = "steady_tok_s"
+    at: At = At()
+    slo: dict[str, Annotated[float, BeforeValidator(duration(0.0))]] = {}
+
+
+class Budget(Shape):
+    not_yet = frozenset({"launches", "configs", "gpu-hours", "cost"})
+
+    until: Annotated[
+        str | None, BeforeValidator(pattern(r"([01][0-9]|2[0-3]):[0-5][0-9]", 'a time of day such as "07:00"'))
+    ] = None
+    hours: Annotated[float | None, BeforeValidator(decimal(0.01, 1000))] = None
+
+
+class SweepFile(Shape):
+    not_yet = frozenset({"mix", "nodes", "engine", "workloads", "search", "confirm", "stop-when", "checks"})
+    hints: ClassVar[Hints] = {"axes": "did you mean grid?", "env": "did you mean environment?"}
+
+    service: Text | None = None
+    grid: dict[str, Any] | None = None
+    where: Annotated[list[Text], BeforeValidator(one_or_many)] = []
+    flags: dict[str, Any] = {}
+    environment: dict[str, EnvironmentText] = {}
+    workload: Load | None = None
+    repeats: Repeats = Repeats()
+    objective: Objective = Objective()
+    budget: Budget = Budget()
+    reference: Annotated[str, BeforeValidator(choice("production", "none"))] = "production"
+    order: Annotated[str, BeforeValidator(choice("shuffled", "as-listed"))] = "shuffled"
+    seed: Seed = 0

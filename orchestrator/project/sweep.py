@@ -1,0 +1,115 @@
+"""A sweep file to ``core.sweep.Sweep``: everything that must be there, and what must agree with what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from orchestrator.core.config import FlagValue
+from orchestrator.core.grid import check_where
+from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.sweep import Axis, Budget, Objective, Repeats, Sweep
+from orchestrator.project import shapes
+from orchestrator.project.checked import missing, validate
+from orchestrator.project.document import Document, Place, dotted
+from orchestrator.project.faults import Fault, Faults, did_you_mean, nearest
+from orchestrator.project.grid import read_grid
+from orchestrator.project.load import read_workload
+from orchestrator.project.settings import read_environment, read_flags
+
+_LIMITS = tuple(f"{what}_{which}" for what in ("ttft", "tpot", "gap") for which in ("mean", "p50", "p95", "p99"))
+
+
+def read_sweep(
+    document: Document, path: Path, services: Mapping[str, ServiceEntry], names: tuple[str, ...], faults: Faults
+) -> Sweep | None:
+    """The sweep, or None when it cannot be built; every fault is added.
+
+    ``services`` are the sound entries of the inventory, ``names`` all it has, so that a fault there is told once.
+    """
+    shape = validate(shapes.SweepFile, document, faults)
+    service = _service(document, shape.service, services, names, faults)
+    axes = read_grid(document, shape.grid or {}, faults)
+    flags = read_flags(document, ("flags",), shape.flags, faults)
+    environment = read_environment(document, ("environment",), shape.environment, faults)
+    _check_fixed(document, axes, {**flags, **environment}, faults)
+    workload = read_workload(document, shape.workload, path.parent, faults)
+    _check_objective(document, shape.objective, workload.concurrency if workload else (), faults)
+    _check_budget(document, shape.budget, faults)
+    if service is None or workload is None:
+        return None
+    sweep = Sweep(
+        name=path.stem,
+        path=document.name,
+        text=document.text,
+        service=service,
+        axes=axes,
+        where=tuple(shape.where),
+        flags=flags,
+        environment=environment,
+        workload=workload,
+        repeats=Repeats(per_level=shape.repeats.per_level, launches=shape.repeats.launches),
+        objective=Objective(
+            maximize="whole_tok_s" if shape.objective.maximize == "whole_tok_s" else "steady_tok_s",
+            concurrency=shape.objective.at.concurrency,
+            slo=shape.objective.slo,
+        ),
+        budget=Budget(until=shape.budget.until, hours=shape.budget.hours),
+        reference="none" if shape.reference == "none" else "production",
+        order="as-listed" if shape.order == "as-listed" else "shuffled",
+        seed=shape.seed,
+    )
+    for index, text in enumerate(sweep.where):
+        refused = check_where(sweep, text)
+        if refused is not None:
+            line = document.line(("where", index))
+            faults.add(
+                Fault(document.name, line, "where", f'"{text}": {refused.problem}', hint=did_you_mean(refused.nearest))
+            )
+    return sweep
+
+
+def _service(
+    document: Document, name: str | None, services: Mapping[str, ServiceEntry], names: tuple[str, ...], faults: Faults
+) -> ServiceEntry | None:
+    if name is None:
+        missing(document, (), "service", faults)
+        return None
+    if name not in names:
+        hint = did_you_mean(nearest(name, names))
+        text = f'read "{name}"; accepted: {" or ".join(names) or "a service of inventory.yaml"}'
+        faults.add(Fault(document.name, document.line(("service",)), "service", text, hint=hint))
+    return services.get(name)
+
+
+def _check_fixed(document: Document, axes: tuple[Axis, ...], fixed: Mapping[str, FlagValue], faults: Faults) -> None:
+    for axis in axes:
+        varied = dict.fromkeys(name for point in axis.points for name in (*point.flags, *point.environment))
+        for name in varied:
+            if name in fixed:
+                place: Place = ("grid", axis.name)
+                text = f'"{axis.name}" varies {name}, which is also fixed under flags or environment'
+                faults.add(Fault(document.name, document.line(place), "grid", text, hint="leave one of the two out"))
+
+
+def _check_objective(
+    document: Document, objective: shapes.Objective, concurrency: tuple[int, ...], faults: Faults
+) -> None:
+    at = objective.at.concurrency
+    if at is not None and concurrency and at not in concurrency:
+        place: Place = ("objective", "at", "concurrency")
+        text = f"read {at}; accepted: a level of the workload: {', '.join(map(str, concurrency))}"
+        faults.add(Fault(document.name, document.line(place), dotted(place), text))
+    for name in objective.slo:
+        if name not in _LIMITS:
+            place = ("objective", "slo", name)
+            hint = did_you_mean(nearest(name, _LIMITS)) or f"accepted: {', '.join(_LIMITS)}"
+            faults.add(
+                Fault(document.name, document.line(place), "objective.slo", f'unknown limit "{name}"', hint=hint)
+            )
+
+
+def _check_budget(document: Document, budget: shapes.Budget, faults: Faults) -> None:
+    if budget.until is not None and budget.hours is not None:
+        line = document.line(("budget",))
+        faults.add(Fault(document.name, line, "budget", "until and hours are both there; accepted: one of them"))
