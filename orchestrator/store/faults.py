@@ -42,7 +42,7 @@ _SQLITE: dict[int, tuple[str, str, str]] = {
     sqlite3.SQLITE_CANTOPEN: (
         "cannot be opened",
         "the folder is not there, or may not be written (SQLite needs its -wal and -shm files beside it)",
-        "check the folder's owner and mode",
+        "check the folder's owner and mode, or copy it somewhere you may write",
     ),
     sqlite3.SQLITE_IOERR: (
         "cannot be read or written: the file system reports an error",
