@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from orchestrator.core.flags.asked import Facts, Finding
 from orchestrator.core.flags.flag import Flag, FlagRefused, Tunable, ValueRefused
-from orchestrator.core.flags.names import find, names, nearest
+from orchestrator.core.flags.names import find, names, nearest, nearest_of
 from orchestrator.core.flags.reading import DEPLOYMENT, SECRET, ParsedArgv, UnknownWords, from_argv
+from orchestrator.core.flags.rules import check, effective
+from orchestrator.core.flags.rules.graphs import check_load
+from orchestrator.core.flags.sizes import default_micro_batch_cap, largest_captured_batch
 from orchestrator.core.flags.slug import slug
 from orchestrator.core.flags.values import Canonical, Fault, canonical, read_value, setting
 from orchestrator.core.flags.writing import argv
@@ -13,7 +17,9 @@ __all__ = [
     "DEPLOYMENT",
     "SECRET",
     "Canonical",
+    "Facts",
     "Fault",
+    "Finding",
     "Flag",
     "FlagRefused",
     "ParsedArgv",
@@ -22,10 +28,16 @@ __all__ = [
     "ValueRefused",
     "argv",
     "canonical",
+    "check",
+    "check_load",
+    "default_micro_batch_cap",
+    "effective",
     "find",
     "from_argv",
+    "largest_captured_batch",
     "names",
     "nearest",
+    "nearest_of",
     "read_value",
     "setting",
     "slug",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from orchestrator.core.config import FlagValue
@@ -52,10 +52,10 @@ class Flag:
 
     ``since`` is the first version with it, ``removed`` the first without it again (``OLDEST`` stands for "or
     before"). ``default`` is what leaving it out means in the newest version, None where the engine computes it.
-    ``choices`` are those of the newest version; ``older_choices`` those of versions below the given one. ``short``
-    is the abbreviation in slugs; for a switch it names the state that is not the default. ``live``: a running
-    engine takes a new value without a restart. ``least`` and ``below`` bound numbers. Without ``forms`` the option
-    is the name itself.
+    ``choices`` are those of the newest version; ``choices_since`` says which came late, ``choices_gone`` which of the
+    older ones left, and when. ``short`` is the abbreviation in slugs; for a switch it names the state that is not the
+    default. ``live``: a running engine takes a new value without a restart. ``least`` and ``below`` bound numbers.
+    Without ``forms`` the option is the name itself.
     """
 
     name: str
@@ -64,7 +64,8 @@ class Flag:
     short: str
     default: FlagValue | None = None
     choices: tuple[str, ...] = ()
-    older_choices: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    choices_since: Mapping[str, str] = field(default_factory=dict)
+    choices_gone: Mapping[str, str] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     since: str = OLDEST
     removed: str | None = None

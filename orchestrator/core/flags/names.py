@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 
 from orchestrator.core.flags.catalogue import FLAGS, OPTIONS, TUNABLES
 from orchestrator.core.flags.flag import Flag, Option, Tunable
@@ -47,10 +48,14 @@ def nearest(name: str) -> str | None:
     spelling = plain(name)
     if spelling in _SHORTS:
         return _SHORTS[spelling]
-    everything = [*_FLAGS, *_ALIASES, *_OPTIONS]
-    close = difflib.get_close_matches(spelling, everything, n=1, cutoff=0.7)
-    if close:
-        found = find(close[0])
+    close = nearest_of(spelling, (*_FLAGS, *_ALIASES, *_OPTIONS))
+    if close is not None:
+        found = find(close)
         return found.name if found else None
-    loud = difflib.get_close_matches(name.strip().upper().replace("-", "_"), _TUNABLES, n=1, cutoff=0.7)
-    return loud[0] if loud else None
+    return nearest_of(name.strip().upper().replace("-", "_"), _TUNABLES)
+
+
+def nearest_of(name: str, known: Iterable[str]) -> str | None:
+    """The one of ``known`` most like ``name``, None when none is near."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
+    return close[0] if close else None

@@ -204,7 +204,7 @@ def _read_float(flag: Flag, raw: object) -> float:
 
 
 def _read_enum(flag: Flag, raw: object) -> str:
-    known = dict.fromkeys((*flag.choices, *(choice for _, older in flag.older_choices for choice in older)))
+    known = (*flag.choices, *flag.choices_gone)
     text = ("on" if raw else "off") if isinstance(raw, bool) else raw
     if isinstance(text, int):
         text = str(text)

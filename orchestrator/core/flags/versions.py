@@ -1,6 +1,6 @@
 """Engine versions: how they compare, and what is done with one the catalogue does not reach.
 
-Versions compare by their release numbers: ``0.5.10.post1`` has what ``0.5.10`` has.
+``0.5.10.post1`` comes after ``0.5.10`` and has all it has. A build's own suffix (``0.5.9+cu128``) says nothing here.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from orchestrator.core.flags.flag import NEWEST, OLDEST, FlagRefused
 
 
 @cache
-def release(version: str) -> tuple[int, ...]:
-    """The release numbers of ``version``, for comparing. Raises ``FlagRefused`` when it is not a version."""
+def parsed(version: str) -> Version:
+    """``version`` for comparing. Raises ``FlagRefused`` when it is not a version."""
     try:
-        return Version(version).release
+        return Version(Version(version).public)
     except InvalidVersion as error:
         raise FlagRefused(
             [f'engine version "{version}": not a version, accepted: a number like {NEWEST} or 0.5.10.post1'],
@@ -24,12 +24,18 @@ def release(version: str) -> tuple[int, ...]:
         ) from error
 
 
-def known(version: str) -> tuple[int, ...]:
-    """``release(version)``, moved to the nearest version the catalogue knows."""
-    return min(max(release(version), release(OLDEST)), release(NEWEST))
+def is_newer(version: str) -> bool:
+    """Whether ``version`` came after everything the catalogue knows."""
+    return parsed(version) > parsed(NEWEST)
 
 
+def is_older(version: str) -> bool:
+    """Whether ``version`` came before everything the catalogue knows."""
+    return parsed(version) < parsed(OLDEST)
+
+
+@cache
 def within(version: str, since: str, until: str | None) -> bool:
-    """Whether ``since <= version < until``; ``until`` None has no end."""
-    numbers = known(version)
-    return release(since) <= numbers and (until is None or numbers < release(until))
+    """Whether ``since <= version < until``; ``until`` None has no end. Unknown versions count as the nearest known."""
+    number = min(max(parsed(version), parsed(OLDEST)), parsed(NEWEST))
+    return parsed(since) <= number and (until is None or number < parsed(until))

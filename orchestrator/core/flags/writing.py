@@ -28,7 +28,8 @@ def argv(flags: Mapping[str, FlagValue], version: str) -> tuple[str, ...]:
             continue
         form = form_for(flag, version)
         if form is None:
-            faults.append(missing(flag, version))
+            if value != flag.default:  # a version without the flag behaves like its default
+                faults.append(missing(flag, version))
             continue
         written = _write(form, value)
         if written and written not in words:
@@ -43,10 +44,17 @@ def form_for(flag: Flag, version: str) -> Form | None:
     """How ``version`` spells ``flag``; None when it has no such setting."""
     forms = flag.forms or (Form(since=flag.since, until=flag.removed, option=flag.name),)
     for form in forms:
-        since = max(form.since, flag.since, key=_numbers)
-        if within(version, since, form.until or flag.removed):
+        if within(version, flag.since, flag.removed) and within(version, form.since, form.until):
             return form
     return None
+
+
+def choices_in(flag: Flag, version: str) -> tuple[str, ...]:
+    """What ``flag`` may be in ``version``; empty when anything goes."""
+    since, gone = flag.choices_since, flag.choices_gone
+    return tuple(
+        choice for choice in (*flag.choices, *gone) if within(version, since.get(choice, flag.since), gone.get(choice))
+    )
 
 
 def missing(flag: Flag, version: str) -> str:
@@ -56,10 +64,6 @@ def missing(flag: Flag, version: str) -> str:
         return f"{text}, it is there from {flag.since}"
     text += f", it was removed in {flag.removed}"
     return f"{text}; use {flag.replacement}" if flag.replacement else text
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
 
 
 def _unknown(name: str) -> str:

@@ -20,7 +20,7 @@ TUNABLES: tuple[Tunable, ...] = (
         kind="switch",
         short="ppoverlap",
         default="0",
-        since="0.5.22",
+        since="0.5.21",
         note="stage-to-stage sends on a CUDA stream of their own",
     ),
     Tunable(
@@ -28,7 +28,7 @@ TUNABLES: tuple[Tunable, ...] = (
         kind="switch",
         short="ppskip",
         default="0",
-        since="0.5.14",
+        since="0.5.13",
         note="no output exchange for batches that hold only prompt chunks",
     ),
     Tunable(
@@ -36,7 +36,7 @@ TUNABLES: tuple[Tunable, ...] = (
         kind="switch",
         short="ppspec",
         default="0",
-        since="0.5.22",
+        since="0.5.21",
         note="speculative decoding together with pp-size > 1",
     ),
     Tunable(
@@ -64,7 +64,7 @@ TUNABLES: tuple[Tunable, ...] = (
         name="SGLANG_CACHE_DIR",
         kind="str",
         short="cachedir",
-        since="0.5.23",
+        since="0.5.11",
         note="root of the compiled kernel caches",
     ),
     Tunable(

@@ -71,7 +71,7 @@ FLAGS: tuple[Flag, ...] = (
         short="dcp",
         default=1,
         aliases=("decode-context-parallel-size",),
-        since="0.5.16",
+        since="0.5.15",
         least=1,
     ),
     Flag(
@@ -92,6 +92,14 @@ FLAGS: tuple[Flag, ...] = (
         short="lb",
         default="auto",
         choices=("auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"),
+        choices_since={
+            "decode_round_robin": "0.5.7",
+            "auto": "0.5.8",
+            "follow_bootstrap_room": "0.5.8",
+            "total_requests": "0.5.8",
+            "total_tokens": "0.5.8",
+        },
+        choices_gone={"shortest_queue": "0.5.8", "minimum_tokens": "0.5.8", "decode_round_robin": "0.5.8"},
     ),
     Flag(name="nnodes", kind="int", group="parallel", short="nodes", default=1, least=1),
     Flag(name="node-rank", kind="int", group="parallel", short="rank", default=0, least=0),

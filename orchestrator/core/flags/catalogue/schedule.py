@@ -19,7 +19,7 @@ FLAGS: tuple[Flag, ...] = (
     ),
     Flag(name="max-prefill-tokens", kind="int", group="schedule", short="prefill", default=16384, least=1),
     Flag(name="prefill-max-requests", kind="int", group="schedule", short="preq", since="0.5.7"),
-    Flag(name="prefill-decode-interval", kind="int", group="schedule", short="pdi", since="0.5.20"),
+    Flag(name="prefill-decode-interval", kind="int", group="schedule", short="pdi", since="0.5.19"),
     Flag(
         name="max-running-requests",
         kind="int",
@@ -55,7 +55,7 @@ FLAGS: tuple[Flag, ...] = (
             "hrrn",
             "shortest-prefill-first",
         ),
-        older_choices=(("0.5.10", ("lpm", "random", "fcfs", "dfs-weight", "lof", "priority", "routing-key")),),
+        choices_since={"routing-key": "0.5.8", "hrrn": "0.5.20", "shortest-prefill-first": "0.5.21"},
     ),
     Flag(name="schedule-conservativeness", kind="float", group="schedule", short="cons", default=1.0),
     Flag(name="page-size", kind="int", group="schedule", short="page", least=1),
@@ -85,7 +85,7 @@ FLAGS: tuple[Flag, ...] = (
         short="evict",
         default="lru",
         choices=("lru", "lfu", "slru", "priority", "tlru"),
-        older_choices=(("0.5.10", ("lru", "lfu")),),
+        choices_since={"slru": "0.5.10", "priority": "0.5.11", "tlru": "0.5.21"},
     ),
     Flag(
         name="chunked-prefix-cache",
@@ -107,7 +107,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(name="tokenizer-worker-num", kind="int", group="schedule", short="tok", default=1, least=1),
     Flag(name="sleep-on-idle", kind="switch", group="schedule", short="sleep", default=False),
     Flag(name="enable-prefill-delayer", kind="switch", group="schedule", short="delayer", default=False, since="0.5.8"),
-    Flag(name="min-free-slots-delay", kind="int", group="schedule", short="slots", since="0.5.16"),
+    Flag(name="min-free-slots-delay", kind="int", group="schedule", short="slots", since="0.5.15"),
 )
 
 OPTIONS: tuple[Option, ...] = (
