@@ -159,7 +159,9 @@ def _launch_started(told: events.LaunchStarted, connection: Connection) -> None:
 
 @_apply.register
 def _launch_phase(told: events.LaunchPhase, connection: Connection) -> None:
-    _change_launch(connection, told, told.trial, told.launch, {"phase": told.phase})
+    # A restore tells its phases too, and is no launch: then there is nothing to change.
+    key = (launch.c.run == told.run) & (launch.c.trial == told.trial) & (launch.c.launch == told.launch)
+    connection.execute(update(launch).where(key).values(storable({"phase": told.phase})))
 
 
 @_apply.register

@@ -79,10 +79,10 @@ def read_run(connection: Connection, run_id: str) -> history.RunHistory:
 
 
 def read_trials(connection: Connection, run_id: str) -> tuple[history.TrialRow, ...]:
-    """The configs of a run, in its order."""
+    """The configs of a run, production first, then in the run's order."""
     joined = trial.join(config, trial.c.config_id == config.c.config_id)
     asked = select(trial, config.c.config_json).select_from(joined).where(trial.c.run == run_id)
-    ordered = asked.order_by(trial.c.order, trial.c.trial)
+    ordered = asked.order_by(trial.c.role == "candidate", trial.c.order, trial.c.trial)
     return tuple(_make(history.TrialRow, row) for row in connection.execute(ordered).mappings())
 
 
@@ -139,7 +139,7 @@ def ready_launches(
         select(trial.c.config_id, launch.c.build_id, launch.c.ready_s)
         .select_from(joined)
         .where(run.c.service == service, run.c.host == host, launch.c.simulated == simulated)
-        .where(launch.c.ready_s.is_not(None))
+        .where(launch.c.ready_s > 0)  # production measured as it ran was not started
         .order_by(launch.c.number)
     )
     return tuple((row.config_id, row.build_id, float(row.ready_s)) for row in connection.execute(asked))

@@ -1,0 +1,329 @@
+"""What a run says while it happens: a sentence for each event, and the board that a terminal shows live.
+
+Time is the events' own (``at``), so a simulated night reads like a night.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, tzinfo
+from functools import singledispatch
+from typing import Literal
+
+from orchestrator.core import events
+from orchestrator.core.figures import original_line
+from orchestrator.report.text import change, clean, count, folded, moment, pad, phases, rate, span, watts
+
+NAME = 17  # columns for a config's slug; a longer one simply pushes the rest
+
+
+@singledispatch
+def sentence(event: events.Event) -> str:
+    """An event in one line of plain words, cleaned for a terminal."""
+    raise TypeError(f"no words for {type(event).__name__}")
+
+
+@sentence.register
+def _run_started(event: events.RunStarted) -> str:
+    mark = " · SIMULATED" if event.simulated else ""
+    verb = "resumed" if event.resumed else "started"
+    return clean(f"run {event.run} {verb}: {event.sweep} on {event.host}{mark}")
+
+
+@sentence.register
+def _trial_planned(event: events.TrialPlanned) -> str:
+    alias = f", the same as {event.alias_of}: not launched" if event.alias_of else ""
+    return clean(f"{event.trial}: config {event.config_id}, {event.role}{alias}")
+
+
+@sentence.register
+def _launch_started(event: events.LaunchStarted) -> str:
+    return clean(f"{event.trial}: launch {event.launch}")
+
+
+@sentence.register
+def _launch_phase(event: events.LaunchPhase) -> str:
+    detail = f": {event.detail}" if event.detail else ""
+    return clean(f"{event.trial}: {event.phase}{detail}")
+
+
+@sentence.register
+def _launch_ready(event: events.LaunchReady) -> str:
+    if event.seconds <= 0:
+        return clean(f"{event.trial}: measured as it runs")
+    parts = f": {phases(event.phases)}" if event.phases else ""
+    return clean(f"{event.trial}: ready after {event.seconds:.0f} s{parts}")
+
+
+@sentence.register
+def _launch_failed(event: events.LaunchFailed) -> str:
+    after = f" after {event.seconds:.0f} s" if event.seconds > 0 else ""
+    return clean(f"{event.trial}: failed{after}: {event.failure_class}: {event.explanation}")
+
+
+@sentence.register
+def _launch_ended(event: events.LaunchEnded) -> str:
+    return clean(f"{event.trial}: measured")
+
+
+@sentence.register
+def _level_started(event: events.LevelStarted) -> str:
+    warm = ", warm-up" if event.purpose == "warm-up" else ""
+    return clean(f"{event.trial} C={event.concurrency}: {count(event.requests, 'request')}{warm}")
+
+
+@sentence.register
+def _level_progress(event: events.LevelProgress) -> str:
+    return clean(f"{event.trial} C={event.concurrency}: {_stand(event)}")
+
+
+@sentence.register
+def _level_ended(event: events.LevelEnded) -> str:
+    figures = event.figures
+    parts = [original_line(figures)]
+    if figures.whole_tok_s is not None:
+        steady = "no steady window" if figures.steady_tok_s is None else f"steady {rate(figures.steady_tok_s)} tok/s"
+        parts.append(steady)
+        if figures.state != "measured":
+            parts.append(f"{figures.state}: {figures.reason}")
+    if event.watts_per_gpu is not None:
+        parts.append(f"{watts(event.watts_per_gpu)} W/GPU")
+    return clean(f"{event.trial} {' · '.join(parts)}")
+
+
+@sentence.register
+def _restore_began(event: events.RestoreBegan) -> str:
+    return clean(f"putting production back: {event.why}")
+
+
+@sentence.register
+def _restored(event: events.Restored) -> str:
+    what = "production is back" if event.verified else "restored, not verified"
+    return clean(f"{what} after {event.seconds:.0f} s: {event.detail}")
+
+
+@sentence.register
+def _note(event: events.Note) -> str:
+    about = f"{event.trial}: " if event.trial else ""
+    return clean(f"note: {about}{event.text}")
+
+
+@sentence.register
+def _run_ended(event: events.RunEnded) -> str:
+    code = f", exit {event.exit_code}" if event.exit_code else ""
+    return clean(f"{event.outcome}{code} · {event.host_state}")
+
+
+def _stand(event: events.LevelProgress) -> str:
+    parts = [f"{event.answered} of {event.requests} answers"]
+    if event.tok_s is not None:
+        parts.append(f"{rate(event.tok_s)} tok/s")
+    if event.watts is not None:
+        parts.append(f"{watts(event.watts)} W")
+    if 0 < event.answered < event.requests:
+        left = event.elapsed_s * (event.requests - event.answered) / event.answered
+        parts.append(f"{int(left) // 60}:{int(left) % 60:02d} left")
+    return " · ".join(parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """What is expected of a run, as simple values. Seconds are estimates; None where there is none.
+
+    ``launches``: starts of this part of the run, without the production start at its end (``restores``).
+    """
+
+    configs: int
+    launches: int
+    start_s: float | None = None
+    measure_s: float | None = None  # of one launch, all its levels
+    restores: bool = True
+    maximize: Literal["steady_tok_s", "whole_tok_s"] = "steady_tok_s"
+    concurrency: int | None = None  # where configs are compared; None: the highest measured
+
+
+@dataclass
+class Board:
+    """A run as far as it is known. ``hear`` each event; ``lines`` is what a terminal shows now."""
+
+    outlook: Outlook
+    zone: tzinfo | None = None
+    now: datetime | None = None
+    began: datetime | None = None
+    title: str = ""
+    queue: list[str] = field(default_factory=list)
+    current: str | None = None
+    current_since: datetime | None = None
+    ready_since: datetime | None = None
+    launched: int = 0
+    settled: set[str] = field(default_factory=set)
+    measuring: bool = False  # the level under way, or just over, is no warm-up
+    stand: str = ""
+    start: str = ""
+    restoring_since: datetime | None = None
+    over: bool = False
+    starts: list[float] = field(default_factory=list)
+    measured: list[float] = field(default_factory=list)
+    figures: dict[str, dict[int, list[events.LevelEnded]]] = field(default_factory=dict)
+    production: str | None = None
+
+    def hear(self, event: events.Event) -> str | None:
+        """Take an event in. What comes back, if anything, is a finished config's line, to stay on screen."""
+        self.now = moment(event.at, self.zone)
+        match event:
+            case events.RunStarted():
+                self.began = self.now
+                mark = " · SIMULATED" if event.simulated else ""
+                self.title = clean(f"{event.sweep} · run {event.run} · {event.host}{mark}")
+            case events.TrialPlanned():
+                self._plan(event)
+            case events.LaunchStarted():
+                self._launch(event)
+            case events.LaunchPhase():
+                self.stand = clean(f"{event.phase} {event.detail}".strip())
+            case events.LaunchReady():
+                self._ready(event)
+            case events.LevelStarted():
+                self.measuring = event.purpose == "measure"
+                self.stand = f"C={event.concurrency}" if self.measuring else f"C={event.concurrency}   warm-up"
+            case events.LevelProgress():
+                self.stand = f"C={event.concurrency}   {_stand(event)}"
+            case events.LevelEnded() if self.measuring:
+                found = self.figures.setdefault(event.trial, {})
+                found.setdefault(event.figures.concurrency, []).append(event)
+            case events.LaunchEnded() | events.LaunchFailed():
+                return self._finish(event)
+            case events.RestoreBegan():
+                self.restoring_since, self.current, self.stand = self.now, None, ""
+            case events.RunEnded() | events.Restored():
+                self.restoring_since, self.current, self.over = None, None, True
+            case _:
+                return None
+        return None
+
+    def _plan(self, event: events.TrialPlanned) -> None:
+        if event.role == "production":
+            self.production = event.trial
+        elif event.alias_of is None and event.trial not in self.queue:
+            self.queue.append(event.trial)
+
+    def _launch(self, event: events.LaunchStarted) -> None:
+        self.current, self.current_since, self.ready_since = event.trial, self.now, None
+        self.stand, self.start = "", ""
+        self.figures.pop(event.trial, None)
+        self.launched += event.trial != self.production
+
+    def _ready(self, event: events.LaunchReady) -> None:
+        self.ready_since, self.stand = self.now, ""
+        if event.seconds > 0:  # production, measured as it runs, was not started
+            self.starts.append(event.seconds)
+            parts = phases(event.phases)
+            self.start = f"launch {event.seconds:.0f} s{f': {parts}' if parts else ''}"
+
+    def _finish(self, event: events.LaunchEnded | events.LaunchFailed) -> str:
+        trial = event.trial
+        if self.ready_since is not None and self.now is not None and trial != self.production:
+            self.measured.append((self.now - self.ready_since).total_seconds())
+        self.current, self.stand = None, ""
+        if trial != self.production:
+            self.settled.add(trial)
+        name = pad(clean(trial), NAME)
+        if isinstance(event, events.LaunchFailed):
+            started = self.ready_since is None
+            what = "did not start" if started else "failed under load"
+            return f"  ✗ {name} {clean(f'{what}: {event.failure_class}')}"
+        shown = self._shown(trial)
+        if shown is None:
+            levels = [level for found in self.figures.get(trial, {}).values() for level in found]
+            reasons = [level.figures.reason for level in levels if level.figures.reason]
+            return f"  ✗ {name} nothing measured: {clean(reasons[-1] if reasons else 'no level ended')}"
+        return f"  ✓ {name} {self._result(trial, shown)}"
+
+    def _shown(self, trial: str) -> int | None:
+        """The concurrency a config is judged at: the objective's, else the highest that was measured."""
+        levels = [c for c in self.figures.get(trial, {}) if self._measured(trial, c)]
+        if self.outlook.concurrency in levels:
+            return self.outlook.concurrency
+        return max(levels, default=None)
+
+    def _measured(self, trial: str, concurrency: int) -> list[events.LevelEnded]:
+        found = self.figures.get(trial, {}).get(concurrency, [])
+        return [level for level in found if level.figures.state == "measured"]
+
+    def _result(self, trial: str, concurrency: int) -> str:
+        measured = self._measured(trial, concurrency)
+        steady, whole = (_mean_of(measured, name) for name in ("steady_tok_s", "whole_tok_s"))
+        parts = [f"C={concurrency} steady {rate(steady)} tok/s", f"whole {rate(whole)}"]
+        drawn = _mean([level.watts_per_gpu for level in measured if level.watts_per_gpu is not None])
+        if drawn is not None:
+            parts.append(f"{watts(drawn)} W")
+        line = " · ".join(parts)
+        if trial == self.production:
+            return line
+        reference = _mean_of(self._measured(self.production or "", concurrency), self.outlook.maximize)
+        ours = steady if self.outlook.maximize == "steady_tok_s" else whole
+        return f"{pad(line, 45)}  {change(ours, reference)}" if ours and reference else line
+
+    def left_s(self) -> float | None:
+        """Seconds until production is ready again; None without an estimate. Launches seen here count first."""
+        start = _mean(self.starts) or self.outlook.start_s
+        measure = _mean(self.measured) or self.outlook.measure_s
+        if start is None or measure is None or self.now is None:
+            return None
+        closing = start if self.outlook.restores else 0.0
+        if self.restoring_since is not None:
+            return max(0.0, closing - (self.now - self.restoring_since).total_seconds())
+        left = max(0, self.outlook.launches - self.launched) * (start + measure) + closing
+        if self.current is not None and self.ready_since is not None:
+            left += max(0.0, measure - (self.now - self.ready_since).total_seconds())
+        elif self.current is not None and self.current_since is not None:
+            left += max(0.0, start - (self.now - self.current_since).total_seconds()) + measure
+        return left
+
+    def lines(self, width: int) -> list[str]:
+        """The part of the screen that changes: what runs now, what is next, how long still."""
+        if self.over or self.now is None or self.began is None:
+            return []
+        lines: list[str] = []
+        if self.current is not None:
+            lines += folded(f"▶ {pad(clean(self.current), NAME)}", self.stand, width, hang=22)
+            lines += [f"    {self.start}"] if self.start else []
+            upcoming = [trial for trial in self.queue if trial not in self.settled and trial != self.current]
+            lines.append(f"    {clean(upcoming[0])} next" if upcoming else "    then production goes back")
+        elif self.restoring_since is not None:
+            lines += folded(f"▶ {pad('restore', NAME)}", self.stand, width, hang=22)
+        return [*lines, self._foot()]
+
+    def _foot(self) -> str:
+        assert self.now is not None
+        assert self.began is not None
+        parts = [
+            f"  {len(self.settled)} of {count(self.outlook.configs, 'config')}",
+            f"{span((self.now - self.began).total_seconds())} so far",
+        ]
+        left = self.left_s()
+        if left is not None:
+            ready = self.now + timedelta(seconds=left)
+            parts.append(f"{span(left)} left · production ready {ready:%H:%M}")
+        return " · ".join(parts)
+
+
+def _mean_of(levels: Sequence[events.LevelEnded], name: str) -> float | None:
+    """The mean of a figure over repeats; None as soon as one of them has none."""
+    values = [getattr(level.figures, name) for level in levels]
+    return None if None in values else _mean(values)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+ASCII: Mapping[str, str] = {"✓": "+", "✗": "x", "▶": ">", "·": "|", "–": "-", "×": "x", "…": "..."}
+
+
+def in_ascii(text: str) -> str:
+    """For a terminal that cannot show more."""
+    for mark, plain in ASCII.items():
+        text = text.replace(mark, plain)
+    return text.encode("ascii", "replace").decode()

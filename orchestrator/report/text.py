@@ -1,0 +1,176 @@
+"""How numbers, times and tables look in text. Nothing from a host or an engine reaches a terminal uncleaned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from rich.cells import cell_len
+
+ABSENT = "–"
+
+# Terminal sequences whole (CSI, OSC, other escapes), then what is left of C0 and C1, and marks that reverse the
+# direction of text: what a host says must neither drive the terminal nor read differently from what it is.
+_SEQUENCES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]).*?(?:\x07|\x1b\\|\x9c|$)"
+    r"|\x1b[ -/]*[0-~]?"
+)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """One line without terminal sequences and control characters; a tab or line break becomes a blank."""
+    flat = re.sub(r"[\t\r\n]+", " ", text)
+    return _CONTROL.sub("", _SEQUENCES.sub("", flat))
+
+
+def clean_lines(text: str) -> list[str]:
+    """Several lines, each ``clean``."""
+    return [clean(line.replace("\t", "    ")) for line in text.splitlines()]
+
+
+def rate(tok_s: float | None) -> str:
+    """tok/s to three figures: 8.34, 37.6, 362."""
+    if tok_s is None:
+        return ABSENT
+    return f"{tok_s:.2f}" if tok_s < 9.995 else f"{tok_s:.1f}" if tok_s < 99.95 else f"{tok_s:,.0f}"
+
+
+def watts(value: float | None) -> str:
+    """Whole watts."""
+    return ABSENT if value is None else f"{value:.0f}"
+
+
+def change(value: float, reference: float) -> str:
+    """``value`` over ``reference`` as ``+43.6 %``. ``reference`` must not be 0."""
+    return f"{100 * (value / reference - 1):+.1f} %"
+
+
+def seconds(value: float | None) -> str:
+    """Seconds as one reads them off a result: 0.043, 1.52, 371."""
+    if value is None:
+        return ABSENT
+    return f"{value:.3f}" if value < 0.9995 else f"{value:.2f}" if value < 9.995 else f"{value:.0f}"
+
+
+def span(value: float) -> str:
+    """A length of time for people: ``48 s``, ``6 min 52 s``, ``24 min``, ``6 h 10 min``."""
+    whole = round(value)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 3600:
+        return f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def count(number: int, noun: str) -> str:
+    """``1 config``, ``8 configs``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def moment(at: str, zone: tzinfo | None = None) -> datetime:
+    """An event's or a row's time of day in ``zone`` (None: this machine's)."""
+    return datetime.fromisoformat(at).astimezone(zone)
+
+
+def phases(parts: Mapping[str, float] | None) -> str:
+    """``load 371 · graphs 33 · warm-up 8`` (s)."""
+    return " · ".join(f"{clean(name)} {value:.0f}" for name, value in (parts or {}).items())
+
+
+def pad(text: str, width: int) -> str:
+    """Left-aligned in ``width`` columns; longer text is kept whole."""
+    return text + " " * (width - cell_len(text))
+
+
+def pad_left(text: str, width: int) -> str:
+    """Right-aligned in ``width`` columns; longer text is kept whole."""
+    return " " * (width - cell_len(text)) + text
+
+
+def with_mark(text: str, mark: str, width: int) -> list[str]:
+    """``text`` with ``mark`` at the right edge; on a line of its own when both do not fit."""
+    if not mark:
+        return [text]
+    if cell_len(text) + 2 + cell_len(mark) <= width:
+        return [pad(text, width - cell_len(mark)) + mark]
+    return [text, pad_left(mark, width)]
+
+
+def folded(label: str, text: str, width: int, *, indent: int = 2, hang: int = 17) -> list[str]:
+    """``label`` and ``text`` beside it, the text folded between words inside ``width``."""
+    lines: list[str] = []
+    start = pad(" " * indent + label, hang)
+    room = max(20, width - max(hang, cell_len(start)))
+    for line in _fold(text, room):
+        lines.append((start if not lines else " " * cell_len(start)) + line)
+    return lines or [start.rstrip()]
+
+
+def _fold(text: str, room: int) -> list[str]:
+    lines: list[str] = []
+    for word in text.split(" "):
+        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= room:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row of a table: a cell for each column, each of one or more lines; or ``instead``, over all columns."""
+
+    label: str
+    cells: tuple[tuple[str, ...], ...] = ()
+    instead: str | None = None
+
+
+def table(head: str, columns: Sequence[str], rows: Sequence[Row], width: int) -> list[str]:
+    """A table of right-aligned columns. Columns that do not fit into ``width`` follow as a second whole block.
+
+    A label too long for its column stands on a line of its own. Nothing is ever cut.
+    """
+    sizes = [_size(name, [row.cells[i] for row in rows if row.cells]) for i, name in enumerate(columns)]
+    longest = max((cell_len(row.label) for row in rows), default=0)
+    label = min(max(longest, cell_len(head)), max(24, width // 3)) + 2
+    lines: list[str] = []
+    for chosen in _blocks(sizes, width - label - 2):
+        if lines:
+            lines.append("")
+        title = pad(head, label) + "".join(pad_left(columns[i], sizes[i]) for i in chosen)
+        lines.append(f"  {title}".rstrip())
+        for row in rows:
+            lines += [f"  {line}".rstrip() for line in _row(row, chosen, sizes, label)]
+    return lines
+
+
+def _size(name: str, cells: Sequence[tuple[str, ...]]) -> int:
+    return 2 + max(cell_len(text) for text in (name, *(line for cell in cells for line in cell)))
+
+
+def _blocks(sizes: Sequence[int], room: int) -> list[list[int]]:
+    blocks: list[list[int]] = [[]]
+    for index, size in enumerate(sizes):
+        if blocks[-1] and sum(sizes[i] for i in blocks[-1]) + size > room:
+            blocks.append([])
+        blocks[-1].append(index)
+    return blocks
+
+
+def _row(row: Row, chosen: Sequence[int], sizes: Sequence[int], label: int) -> list[str]:
+    if row.instead is not None:
+        lines = [f"  {row.instead}"]
+    else:
+        height = max((len(row.cells[i]) for i in chosen), default=1)
+        lines = []
+        for number in range(height):
+            texts = [row.cells[i][number] if number < len(row.cells[i]) else "" for i in chosen]
+            lines.append("".join(pad_left(text, sizes[i]) for text, i in zip(texts, chosen, strict=True)))
+    if cell_len(row.label) + 2 > label:
+        return [row.label, *(" " * label + line for line in lines)]
+    return [pad(row.label if not number else "", label) + line for number, line in enumerate(lines)]
