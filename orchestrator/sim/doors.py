@@ -1,0 +1,58 @@
+"""The workflow's doors with nothing behind them but the model: a night is rehearsed in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.ports import Activity, Doors
+from orchestrator.errors import InputRefused
+from orchestrator.sim.clock import VirtualClock
+from orchestrator.sim.dimensions import from_model
+from orchestrator.sim.load import SimLoad
+from orchestrator.sim.machine import Machine
+from orchestrator.sim.probe import SimEngine
+from orchestrator.sim.service import SimService
+from orchestrator.sim.startup import FAULTS
+from orchestrator.sim.telemetry import SimTelemetry
+
+TRAFFIC = "traffic"
+
+
+def build(
+    entry: ServiceEntry, *, seed: int = 0, faults: Mapping[str, str] | None = None, start: datetime | None = None
+) -> Doors:
+    """Doors to a pretended host on which production runs ``entry.flags``.
+
+    ``faults`` maps a trial's slug (or ``*``) to one of ``startup.FAULTS``; ``traffic`` to ``RUNNING,QUEUED`` gives
+    production users. ``start`` is the pretended wall-clock time (now otherwise); figures depend on ``seed`` alone.
+    Raises ``InputRefused`` for an unknown fault, ``HostFault`` when the engine refuses production's own flags.
+    """
+    faults = dict(faults or {})
+    traffic = _traffic(faults.pop(TRAFFIC, None))
+    unknown = [f'{slug}: unknown fault "{fault}", accepted: {", ".join(FAULTS)}' for slug, fault in faults.items()]
+    unknown = [text for text, fault in zip(unknown, faults.values(), strict=True) if fault not in FAULTS]
+    if unknown:
+        raise InputRefused("the simulator cannot fail that way", faults=unknown)
+    clock = VirtualClock(start or datetime.now(UTC))
+    machine = Machine(entry, from_model(entry.model), clock, seed=seed)
+    service = SimService(machine, faults=faults)
+    service.start_first()
+    return Doors(
+        service=service,
+        engine=SimEngine(machine, traffic=traffic),
+        load=SimLoad(machine),
+        telemetry=SimTelemetry(machine),
+        clock=clock,
+        simulated=True,
+    )
+
+
+def _traffic(text: str | None) -> Activity | None:
+    if text is None:
+        return None
+    running, _, queued = text.partition(",")
+    if not running.isdigit() or not (queued or "0").isdigit():
+        raise InputRefused(f'{TRAFFIC}: read "{text}", accepted: RUNNING,QUEUED like 12,3')
+    return Activity(running=int(running), queued=int(queued or 0))

@@ -1,0 +1,184 @@
+"""The load generator's door, closed loop against the model in virtual time: no HTTP, no waiting."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from orchestrator.core.ports import Cancel, LoadProgress
+from orchestrator.core.results import LoadOutcome, RequestRecord
+from orchestrator.core.workload import LevelSpec, RequestSpec
+from orchestrator.sim.answers import natural_tokens, prompt_tokens, reasoning_tokens
+from orchestrator.sim.machine import Machine, Run
+from orchestrator.sim.model import PipelineEngine, Request
+
+STEP_S = 1.0
+
+
+@dataclass(eq=False)
+class _Sent:
+    """A request on its way."""
+
+    spec: RequestSpec
+    request: Request
+    at: float
+    prompt_tokens: int
+    cached_tokens: int
+
+
+class SimLoad:
+    """Satisfies ``ports.Load``. Every stamp is the model's."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def run(self, level: LevelSpec, *, on_progress: Callable[[LoadProgress], None], cancel: Cancel) -> LoadOutcome:
+        """Keep ``level.concurrency`` requests in flight until all are answered, or the engine is gone."""
+        clock = self._machine.clock
+        cancel.check()
+        began = clock.monotonic()
+        run = self._machine.running
+        if run is None or run.engine is None or not run.is_bound(began):
+            return LoadOutcome(
+                records=tuple(_unsent(spec, 0.0) for spec in level.requests),
+                started_at=began,
+                ended_at=began,
+                path="simulated",
+            )
+        clock.advance_to(run.answers_from or began)
+        loop = _ClosedLoop(level, run, run.engine, began=clock.monotonic(), seed=self._machine.seed)
+        try:
+            while loop.step(clock.monotonic() + STEP_S):
+                clock.advance_to(loop.now)
+                on_progress(loop.progress())
+                cancel.check()
+        finally:
+            loop.abort()
+            clock.advance_to(loop.now)
+        records = loop.records()
+        return LoadOutcome(records=records, started_at=loop.began, ended_at=loop.now, path="simulated")
+
+
+class _ClosedLoop:
+    """One level's requests: C at the start, then one for each that is answered."""
+
+    def __init__(self, level: LevelSpec, run: Run, engine: PipelineEngine, *, began: float, seed: int) -> None:
+        self.began = began
+        self._level = level
+        self._run = run
+        self._engine = engine
+        self._seed = seed
+        self._unsent = deque(level.requests)
+        self._sent: list[_Sent] = []
+        self._answered = 0
+        self._dies_at = run.died_at
+        self._tokens_before = engine.generated
+        self._has_parser = run.arguments is not None and run.arguments.values.get("reasoning_parser") is not None
+        engine.advance(began)
+        for stream in range(min(level.concurrency, len(level.requests))):
+            self._send(began + stream * level.stagger_s)
+
+    @property
+    def now(self) -> float:
+        """Where the level stands: the engine's time, but never past the engine's death or the last answer."""
+        if self._dies_at is not None and self._engine.now >= self._dies_at:
+            return self._dies_at
+        if self.is_done:
+            return max((sent.request.finished or 0.0 for sent in self._sent), default=self.began)
+        return self._engine.now
+
+    @property
+    def is_done(self) -> bool:
+        """Everything was answered."""
+        return self._answered == len(self._level.requests)
+
+    @property
+    def is_dead(self) -> bool:
+        """The engine died while requests were open."""
+        return self._dies_at is not None and self._engine.now >= self._dies_at
+
+    def step(self, until: float) -> bool:
+        """Move on to about ``until``. False when there is nothing left to wait for."""
+        if self._dies_at is not None:
+            until = min(until, self._dies_at)
+        self._engine.advance(until, idle_ends=True)
+        return not (self.is_done or self.is_dead)
+
+    def abort(self) -> None:
+        """Drop what is still in flight."""
+        for sent in self._sent:
+            if sent.request.finished is None:
+                self._engine.abort(sent.request)
+
+    def progress(self) -> LoadProgress:
+        """As the load program would tell it."""
+        elapsed = self._engine.now - self.began
+        tokens = self._engine.generated - self._tokens_before
+        return LoadProgress(
+            answered=self._answered,
+            requests=len(self._level.requests),
+            elapsed_s=elapsed,
+            tok_s=tokens / elapsed if elapsed > 0 else None,
+        )
+
+    def records(self) -> tuple[RequestRecord, ...]:
+        """One for each request of the level, in its order."""
+        found = [self._record(sent) for sent in self._sent]
+        found.extend(_unsent(spec, self.now - self.began) for spec in self._unsent)
+        return tuple(sorted(found, key=lambda record: record.index))
+
+    def _send(self, at: float) -> None:
+        spec = self._unsent.popleft()
+        tokens = prompt_tokens(spec.text)
+        cached = self._run.cache.look_up(spec.text, tokens)
+        wanted = spec.max_tokens
+        if not spec.ignore_eos:
+            wanted = min(wanted, natural_tokens(spec.text, self._seed))
+        request = self._engine.submit(
+            prompt_tokens=tokens, tokens=wanted, cached_tokens=cached, at=at, on_finish=self._answer
+        )
+        self._sent.append(_Sent(spec, request, at, tokens, cached))
+
+    def _answer(self, request: Request) -> None:
+        self._answered += 1
+        if self._unsent:
+            self._send(request.finished if request.finished is not None else self._engine.now)
+
+    def _record(self, sent: _Sent) -> RequestRecord:
+        request, spec, began = sent.request, sent.spec, self.began
+        stamps = request.stamps()
+        if self._dies_at is not None:
+            stamps = tuple(stamp for stamp in stamps if stamp < self._dies_at)
+        whole = not request.aborted and len(stamps) == request.tokens
+        end = (request.finished or self.now) if whole else self.now
+        tokens = len(stamps) if whole else None
+        return RequestRecord(
+            index=spec.index,
+            prompt=spec.prompt,
+            max_tokens=spec.max_tokens,
+            sent_s=sent.at - began,
+            end_s=end - began,
+            stamps=tuple([stamp - began for stamp in stamps]),
+            output_tokens=tokens,
+            prompt_tokens=sent.prompt_tokens if whole else None,
+            cached_tokens=sent.cached_tokens if whole else None,
+            reasoning_tokens=reasoning_tokens(request.tokens, has_parser=self._has_parser) if whole else None,
+            finish_reason=None if not whole else "length" if request.tokens >= spec.max_tokens else "stop",
+            status=200,
+            error=None if whole else "the connection was closed before the answer ended",
+            ignore_eos=spec.ignore_eos,
+        )
+
+
+def _unsent(spec: RequestSpec, at: float) -> RequestRecord:
+    """Nobody listened."""
+    return RequestRecord(
+        index=spec.index,
+        prompt=spec.prompt,
+        max_tokens=spec.max_tokens,
+        sent_s=at,
+        end_s=at,
+        error="connection refused",
+        ignore_eos=spec.ignore_eos,
+    )

@@ -1,0 +1,332 @@
+"""A start of the simulated engine as a timeline: what it prints, when it listens, when it answers, how it dies.
+
+The same timeline is read in virtual time by the doors and played on the wall clock by the server. Times are seconds
+from the start of the process, modelled: importing 12 (arguments are refused after 11), communication 6, weights at
+1.6 GiB/s from disk or 6.0 from the page cache, 0.9 a captured graph, a first answer in 8, and a minute of kernel
+compilation the first time a shape runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from orchestrator.sim import refusals
+from orchestrator.sim.arguments import ServerArguments
+from orchestrator.sim.dimensions import Dimensions
+from orchestrator.sim.memory import MemoryPlan, plan_memory
+
+Fault = Literal["dies-at-start", "never-ready", "hangs", "exits-2", "never-answers", "dies-under-load"]
+FAULTS: tuple[Fault, ...] = ("dies-at-start", "never-ready", "hangs", "exits-2", "never-answers", "dies-under-load")
+
+PARSE_S = 11.0
+IMPORT_S = 12.0
+COMMUNICATION_S = 6.0
+COLD_GIB_S = 1.6
+WARM_GIB_S = 6.0
+DUMMY_S = 3.0
+POOL_S = 2.0
+GRAPH_S = 0.9
+HTTP_S = 3.0
+WARM_UP_S = 8.0
+COMPILE_S = 60.0
+UNDER_LOAD_S = 20.0  # dies-under-load: of serving, before it dies
+GIB = 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """Lines printed at one moment. ``ranks``: which parallel ranks print them (``PP0``); empty is the server itself.
+
+    ``raw`` lines come without SGLang's time stamp, as uvicorn and tracebacks do.
+    """
+
+    at: float
+    lines: tuple[str, ...]
+    ranks: str = ""
+    raw: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Death:
+    """How the process ends by itself: by its exit status or by a signal it sends to itself."""
+
+    at: float
+    status: int
+    by_signal: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """One start. What never happens is None. ``busy_until`` is when the process last does anything by itself."""
+
+    marks: tuple[Mark, ...]
+    memory: MemoryPlan | None
+    weights: tuple[float, float] | None  # from, to: while the files are read
+    bound_at: float | None
+    ready_at: float | None
+    busy_until: float
+    death: Death | None
+    phases: Mapping[str, float] = field(default_factory=dict)
+    weight_bytes: float = 0.0
+
+
+def line_text(mark: Mark, line: str, stamp: str) -> str:
+    """A journal line as SGLang writes it. ``stamp`` is ``2026-03-01 22:00:00``."""
+    if mark.raw:
+        return line
+    return f"[{stamp}{' ' + mark.ranks if mark.ranks else ''}] {line}"
+
+
+def plan_launch(
+    arguments: ServerArguments,
+    dimensions: Dimensions,
+    *,
+    gpus: int,
+    fault: str | None = None,
+    is_cached: bool = True,
+    is_compiled: bool = True,
+) -> Launch:
+    """The timeline of one start on a host with ``gpus`` GPUs.
+
+    ``is_cached``: the weights are in the page cache; ``is_compiled``: this shape's kernels were compiled before.
+    """
+    if fault == "exits-2":
+        return refused_arguments(_ON_DEMAND)
+    return _Writer(arguments, dimensions, is_cached=is_cached, is_compiled=is_compiled).write(gpus, fault)
+
+
+_ON_DEMAND = (
+    "usage: launch_server.py [-h] --model-path MODEL_PATH ...\n"
+    "launch_server.py: error: unrecognized arguments: --fault-on-demand\n"
+)
+
+
+def refused_arguments(text: str) -> Launch:
+    """The start of a server whose parser does not accept its words: what argparse prints, and status 2."""
+    lines = tuple(text.rstrip().splitlines())
+    return Launch(
+        marks=(Mark(at=PARSE_S, lines=lines, raw=True),),
+        memory=None,
+        weights=None,
+        bound_at=None,
+        ready_at=None,
+        busy_until=PARSE_S,
+        death=Death(at=PARSE_S, status=2, by_signal=False),
+    )
+
+
+class _Writer:
+    """Writes the timeline from top to bottom; stops where something ends it."""
+
+    def __init__(
+        self, arguments: ServerArguments, dimensions: Dimensions, *, is_cached: bool, is_compiled: bool
+    ) -> None:
+        self.arguments = arguments
+        self.dimensions = dimensions
+        self.is_cached = is_cached
+        self.is_compiled = is_compiled
+        self.settings = arguments.settings
+        self.marks: list[Mark] = []
+        self.now = 0.0
+        self.phases: dict[str, float] = {}
+        self.memory: MemoryPlan | None = None
+        self.weights: tuple[float, float] | None = None
+        self.weight_bytes = dimensions.weight_bytes
+
+    def write(self, gpus: int, fault: str | None) -> Launch:
+        """All phases in SGLang's order."""
+        self.now = IMPORT_S
+        self.say(f"server_args={self._server_args()}")
+        crash = refusals.before_load(self.arguments, self.dimensions, gpus=gpus)
+        if crash is not None:
+            return self.leave(crash.lines) if crash.in_parent else self.crash(crash.lines, after=4.0)
+        self.memory = plan_memory(self.dimensions, self.settings)
+        self._communicate()
+        self._load(hang=fault == "hangs")
+        if fault == "hangs":
+            return self.end()
+        if fault == "dies-at-start":
+            return self.crash(refusals.ON_DEMAND)
+        trouble = self._after_load()
+        if trouble is not None:
+            return trouble
+        if fault == "never-ready":
+            return self.end()
+        return self._serve(fault)
+
+    def say(self, *lines: str, ranks: str = "", raw: bool = False) -> None:
+        """Print at the current moment."""
+        self.marks.append(Mark(at=self.now, lines=lines, ranks=ranks, raw=raw))
+
+    def every_rank(self, line: str) -> None:
+        """One line from every parallel rank that logs (the first of each tensor-parallel group)."""
+        for stage in range(self.settings.pp):
+            self.say(line.replace("@STAGE", str(stage)), ranks=self.rank(stage))
+
+    def rank(self, stage: int) -> str:
+        """SGLang's prefix: ``TP0 PP3``, ``PP3``, or nothing for a single rank."""
+        parts = ["TP0"] if self.settings.tp > 1 else []
+        return " ".join([*parts, f"PP{stage}"] if self.settings.pp > 1 else parts)
+
+    def spend(self, phase: str, seconds: float) -> None:
+        """Let time pass in a phase."""
+        self.phases[phase] = self.phases.get(phase, 0.0) + seconds
+        self.now += seconds
+
+    def crash(self, lines: tuple[str, ...], *, after: float = 0.0) -> Launch:
+        """A scheduler dies of an exception; the parent is told by SIGQUIT and kills its children and itself."""
+        self.now += after
+        self.say("Scheduler hit an exception: Traceback (most recent call last):", ranks=self.rank(0))
+        self.say(*lines, raw=True)
+        self.say("Received sigquit from a child process. It usually means the child failed.")
+        return self.end(death=Death(at=self.now + 0.2, status=9, by_signal=True))
+
+    def leave(self, lines: tuple[str, ...]) -> Launch:
+        """The server itself dies of an exception: exit status 1."""
+        self.say("Traceback (most recent call last):", *lines, raw=True)
+        return self.end(death=Death(at=self.now + 0.2, status=1, by_signal=False))
+
+    def end(
+        self, *, death: Death | None = None, bound_at: float | None = None, ready_at: float | None = None
+    ) -> Launch:
+        """The timeline so far."""
+        return Launch(
+            marks=tuple(self.marks),
+            memory=self.memory,
+            weights=self.weights,
+            bound_at=bound_at,
+            ready_at=ready_at,
+            busy_until=self.now,
+            death=death,
+            phases=self.phases,
+            weight_bytes=self.weight_bytes,
+        )
+
+    def _server_args(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.arguments.shown.items())
+        return f"ServerArgs({shown})"
+
+    def _communicate(self) -> None:
+        self.spend("chat template", 1.0)
+        self.say("Using default HuggingFace chat template with detected content format: openai")
+        self.every_rank("Init parallel begin.")
+        self.spend("communication", COMMUNICATION_S)
+        self.every_rank(f"Init parallel ends. elapsed={COMMUNICATION_S:.2f} s, mem usage=0.60 GB")
+
+    def _load(self, *, hang: bool) -> None:
+        memory = self._plan()
+        for stage, rank in enumerate(memory.stages):
+            self.say(f"Load weight begin. avail mem={rank.before_mib / 1024:.2f} GB", ranks=self.rank(stage))
+        begin = self.now
+        rate = WARM_GIB_S if self.is_cached else COLD_GIB_S
+        dummy = self.arguments.values.get("load_format") == "dummy"
+        seconds = DUMMY_S if dummy else self.weight_bytes / GIB / rate
+        if dummy:
+            self.weight_bytes = 0.0
+        if hang:
+            self.spend("weights", seconds * 0.4)
+            self.weights = (begin, begin + seconds)
+            return
+        self.spend("weights", seconds)
+        self.weights = (begin, self.now)
+        kind = "KimiK25ForConditionalGeneration" if self.dimensions.multimodal else "DeepseekV3ForCausalLM"
+        for stage, rank in enumerate(memory.stages):
+            self.say(
+                f"Load weight end. elapsed={seconds:.2f} s, type={kind}, dtype=torch.bfloat16, "
+                f"avail mem={rank.after_load_mib / 1024:.2f} GB, mem usage={rank.weights_mib / 1024:.2f} GB.",
+                ranks=self.rank(stage),
+            )
+
+    def _plan(self) -> MemoryPlan:
+        if self.memory is None:
+            raise AssertionError("memory is planned before anything is loaded")
+        return self.memory
+
+    def _after_load(self) -> Launch | None:
+        """KV pool, graphs, sizes; a Launch when something does not fit."""
+        memory = self._plan()
+        if memory.trouble in {"load-oom", "kv-too-small"}:
+            return self.crash(refusals.memory(memory, self.settings))
+        self.spend("kv-cache", POOL_S)
+        for stage, rank in enumerate(memory.stages):
+            size = max(0.0, rank.kv_mib) / 1024
+            self.say(f"KV Cache is allocated. #tokens: {memory.tokens}, KV size: {size:.2f} GB", ranks=self.rank(stage))
+            self.say(f"Memory pool end. avail mem={rank.left_mib / 1024:.2f} GB", ranks=self.rank(stage))
+        if self.settings.graph:
+            trouble = self._capture()
+            if trouble is not None:
+                return trouble
+        self.every_rank(
+            f"max_total_num_tokens={memory.tokens}, chunked_prefill_size={self.settings.chunk}, "
+            f"max_prefill_tokens=16384, max_running_requests={memory.max_running}, "
+            f"context_len={self.settings.context_length}"
+        )
+        self.say("Tree cache initialized: RadixCache")
+        return None
+
+    def _capture(self) -> Launch | None:
+        memory = self._plan()
+        old = not _is_per_phase(self.arguments.version)
+        what = "cuda graph" if old else "decode CUDA graph"
+        sizes = self.settings.captured_sizes()
+        for stage, rank in enumerate(memory.stages):
+            self.say(
+                f"Capture {what} begin. This can take up to several minutes. avail mem={rank.left_mib / 1024:.2f} GB",
+                ranks=self.rank(stage),
+            )
+        self.say(f"Capture {what} bs {sizes}", ranks=self.rank(0))
+        if memory.trouble == "graph-oom":
+            return self.crash(refusals.memory(memory, self.settings), after=5.0)
+        begin = self.now
+        self.spend("graphs", GRAPH_S * len(sizes))
+        self.compile_once()
+        for stage, rank in enumerate(memory.stages):
+            used, left = rank.graph_mib / 1024, (rank.left_mib - rank.graph_mib) / 1024
+            self.say(
+                f"Capture {what} end. Time elapsed: {self.now - begin:.2f} s. "
+                f"mem usage={used:.2f} GB. avail mem={left:.2f} GB.",
+                ranks=self.rank(stage),
+            )
+        return None
+
+    def compile_once(self) -> None:
+        """Kernels of a new shape are compiled wherever they first run."""
+        if not self.is_compiled:
+            self.is_compiled = True
+            self.spend("compile", COMPILE_S)
+
+    def _serve(self, fault: str | None) -> Launch:
+        arguments = self.arguments
+        self.spend("http", HTTP_S)
+        total = ", ".join(f"{name}={seconds:.1f}s" for name, seconds in self.phases.items())
+        self.say(f"Engine startup timings: {total}")
+        self.say(
+            "INFO:     Started server process [1]",
+            "INFO:     Waiting for application startup.",
+            "INFO:     Application startup complete.",
+            f"INFO:     Uvicorn running on http://{arguments.host}:{arguments.port} (Press CTRL+C to quit)",
+            raw=True,
+        )
+        bound_at = self.now
+        if fault == "never-answers":
+            return self.end(bound_at=bound_at)
+        if not arguments.values.get("skip_server_warmup"):
+            self.spend("warm-up", WARM_UP_S)
+            self.compile_once()
+            route = "/v1/chat/completions" if self.dimensions.multimodal else "/generate"
+            self.say(f'INFO:     127.0.0.1:40022 - "POST {route} HTTP/1.1" 200 OK')
+        self.say("The server is fired up and ready to roll!")
+        ready_at = self.now
+        if fault != "dies-under-load":
+            return self.end(bound_at=bound_at, ready_at=ready_at)
+        self.now += UNDER_LOAD_S
+        dead = self.crash(refusals.UNDER_LOAD)
+        return self.end(death=dead.death, bound_at=bound_at, ready_at=ready_at)
+
+
+def _is_per_phase(version: str) -> bool:
+    """From 0.5.14 graphs are captured, and logged, per phase."""
+    numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
+    return numbers >= (0, 5, 14)
