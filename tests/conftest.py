@@ -18,8 +18,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.hosts)
 
 
+_BED = pytest.StashKey[Bed]()
+
+
 @pytest.fixture(scope="session")
-def bed() -> Iterator[Bed]:
+def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     """Real hosts, booted on demand. Without root or the packages such tests skip; ``TUNE_BED=required`` fails them."""
     reason = missing()
     if reason is not None and os.environ.get("TUNE_BED") == "required":
@@ -27,6 +30,7 @@ def bed() -> Iterator[Bed]:
     if reason is not None:
         pytest.skip(reason)
     ours = Bed()
+    request.config.stash[_BED] = ours
     yield ours
     ours.close()
 
@@ -34,12 +38,10 @@ def bed() -> Iterator[Bed]:
 @pytest.fixture(autouse=True)
 def _as_found(request: pytest.FixtureRequest) -> Iterator[None]:
     """After a test that used the bed, every host is put back as it was found."""
-    if "bed" not in request.fixturenames:
-        yield
-        return
-    ours: Bed = request.getfixturevalue("bed")
     yield
-    ours.clean()
+    ours = request.config.stash.get(_BED, None)
+    if ours is not None and "bed" in request.fixturenames:
+        ours.clean()
 
 
 @pytest.fixture

@@ -59,6 +59,7 @@ class Bed:
         atexit.register(self.close)
         _sweep_folder(self._folder, self._slot)
         _check_unused(f"{NETWORK}.{self._slot}.")
+        _fence("add", self._slot)
         self.ssh_folder = self._folder / "ssh"
         self.ssh_folder.mkdir(parents=True, mode=0o700)
         self.key_file = self.ssh_folder / "id_ed25519"
@@ -115,9 +116,12 @@ class Bed:
     def close(self) -> None:
         """End every host and leave nothing behind. Calling it twice is harmless."""
         atexit.unregister(self.close)
+        if self._lock.closed:
+            return
         while self._hosts:
             _, host = self._hosts.popitem()
             host.remove()
+        _fence("del", self._slot)
         shutil.rmtree(self._folder, ignore_errors=True)
         self._lock.close()
 
@@ -157,7 +161,14 @@ def _sweep_folder(folder: Path, slot: int) -> None:
             unmount(host / mount)
     for index in range(16):
         remove_cgroups(f"tb{slot}x{index}")
+    _fence("del", slot)
     shutil.rmtree(folder)
+
+
+def _fence(change: str, slot: int) -> None:
+    """A host that is off must not be looked for on the network this machine is on: its addresses end here."""
+    route = ["ip", "route", change, "unreachable", f"{NETWORK}.{slot}.0/24"]
+    subprocess.run(route, capture_output=True, timeout=20, check=change == "add")
 
 
 def _check_unused(prefix: str) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 BOOT_DEADLINE_S = 90.0
 
@@ -93,6 +96,13 @@ def remove_cgroups(name: str) -> None:
                     time.sleep(0.02)
 
 
+def _ip(*words: str, enter: Sequence[str] = ()) -> str:
+    done = subprocess.run([*enter, "ip", *words], capture_output=True, text=True, timeout=20, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
+
+
 class Container:
     """Boots ``root`` as machine ``name`` (at most 12 characters) and lays a /30 between here and there."""
 
@@ -155,17 +165,23 @@ class Container:
         self.leader = leader
 
     def _lay_cable(self) -> None:
-        inside = ["nsenter", "-t", str(self.leader), "-n"]
-        for argv in (
-            ["ip", "addr", "add", f"{self._ours}/30", "dev", self.link],
-            ["ip", "link", "set", self.link, "up"],
-            [*inside, "ip", "addr", "add", f"{self._theirs}/30", "dev", "host0"],
-            [*inside, "ip", "link", "set", "host0", "up"],
-            [*inside, "ip", "link", "set", "lo", "up"],
-        ):
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
-            if done.returncode != 0:
-                raise RuntimeError(f"{' '.join(argv)}: {done.stderr.strip()}")
+        """The host's hardware address is fixed on our side: with the cable cut, packets are lost in silence
+        instead of an answer that nobody is there.
+        """
+        _ip("addr", "add", f"{self._ours}/30", "dev", self.link)
+        _ip("link", "set", self.link, "up")
+        self._inside("addr", "add", f"{self._theirs}/30", "dev", "host0")
+        self.set_link("up")
+        self._inside("link", "set", "lo", "up")
+        hardware = json.loads(self._inside("-json", "link", "show", "host0"))[0]["address"]
+        _ip("neigh", "replace", self._theirs, "lladdr", hardware, "nud", "permanent", "dev", self.link)
+
+    def set_link(self, state: Literal["up", "down"]) -> None:
+        """The host's end of the cable."""
+        self._inside("link", "set", "host0", state)
+
+    def _inside(self, *words: str) -> str:
+        return _ip(*words, enter=["nsenter", "-t", str(self.leader), "-n"])
 
     def _wait_until_running(self, deadline: float) -> None:
         while True:

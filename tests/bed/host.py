@@ -89,6 +89,10 @@ class BedHost:
     def reboot(self) -> None:
         """``systemctl reboot`` from inside, and wait until it is up again."""
         self.attempt("systemctl reboot")
+        self.await_boot()
+
+    def await_boot(self) -> None:
+        """Somebody else told the host to reboot or power off: wait for the end and boot it again."""
         self._container.wait_for_end()
         self._container.end()
         self.boot()
@@ -186,7 +190,7 @@ class BedHost:
             self.sh(f"visudo -c -q -f /etc/sudoers.d/{name}")
         alias = f"{self.name}-{name}"
         here = self.ssh_config.parent / f"{alias}.conf"
-        here.write_text(f"Host {alias}\n  HostName {self.address}\n  User {name}\n\nInclude {self.ssh_config}\n")
+        here.write_text(f"Include {self.ssh_config}\n\nHost {alias}\n  HostName {self.address}\n  User {name}\n")
         return HostEntry(name=alias, ssh_config=str(here))
 
     def write_production(
@@ -250,14 +254,14 @@ class BedHost:
     # -- breaking ---------------------------------------------------------------------------------------------
 
     def cut_link(self) -> None:
-        """Pull the network cable."""
-        subprocess.run(["ip", "link", "set", self._container.link, "down"], check=True, timeout=20)
+        """Pull the network cable at the host's end: packets are lost without a word."""
+        self._container.set_link("down")
         self._undo.append(self.restore_link)
 
     def restore_link(self) -> None:
         """Put the cable back."""
         if self.is_up:
-            subprocess.run(["ip", "link", "set", self._container.link, "up"], check=True, timeout=20)
+            self._container.set_link("up")
 
     def mount_tmpfs(self, folder: str, *, size: str = "4m", mode: str = "0755") -> None:
         """A small file system of its own over ``folder``."""

@@ -29,9 +29,20 @@ class _Offer:
 def log_in(transport: paramiko.Transport, route: Route) -> None:
     """Offer key after key. Raises ``Refused`` when none opens, paramiko's own errors when the link is lost."""
     unusable: list[str] = []
+    agent = _agent(route, unusable)
+    try:
+        _offer_each(transport, route, agent.get_keys() if agent is not None else (), unusable)
+    finally:
+        if agent is not None:
+            agent.close()
+
+
+def _offer_each(
+    transport: paramiko.Transport, route: Route, held: tuple[paramiko.AgentKey, ...], unusable: list[str]
+) -> None:
     offered: list[str] = []
     hung_up = False
-    for offer in _offers(route, unusable):
+    for offer in _offers(route, held, unusable):
         offered.append(offer.label)
         began = time.monotonic()
         try:
@@ -78,12 +89,11 @@ def _turned_away(route: Route, offered: list[str], unusable: list[str], *, hung_
     )
 
 
-def _offers(route: Route, unusable: list[str]) -> Iterator[_Offer]:
+def _offers(route: Route, held: tuple[paramiko.AgentKey, ...], unusable: list[str]) -> Iterator[_Offer]:
     """Keys in the order ssh offers them: named ones the agent holds, the agent's others, named files.
 
     With IdentitiesOnly the agent's others stay home. Files are only read when their turn comes.
     """
-    held = _agent_keys(route, unusable)
     named = {blob: file for file in route.identity_files if (blob := _public_blob(file)) is not None}
     seen: set[bytes] = set()
     for of_a_name in (True, False):
@@ -105,21 +115,29 @@ class _Agent(paramiko.agent.AgentSSH):
 
     def __init__(self, path: str) -> None:
         super().__init__()
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(5.0)
-        connection.connect(path)
-        connection.settimeout(None)
-        self._connect(connection)  # type: ignore[attr-defined]
+        self._socket = socket.socket(socket.AF_UNIX)
+        try:
+            self._socket.settimeout(5.0)
+            self._socket.connect(path)
+            self._socket.settimeout(None)
+            self._connect(self._socket)  # type: ignore[attr-defined]
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def close(self) -> None:
+        """Hang up; its keys cannot sign any more."""
+        self._socket.close()
 
 
-def _agent_keys(route: Route, unusable: list[str]) -> tuple[paramiko.AgentKey, ...]:
+def _agent(route: Route, unusable: list[str]) -> _Agent | None:
     if route.agent is None:
-        return ()
+        return None
     try:
-        return _Agent(route.agent).get_keys()
+        return _Agent(route.agent)
     except (OSError, paramiko.SSHException) as fault:
         unusable.append(f"the ssh agent at {route.agent}: {fault}")
-        return ()
+        return None
 
 
 def _public_blob(file: Path) -> bytes | None:

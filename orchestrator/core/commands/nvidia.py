@@ -1,0 +1,138 @@
+"""What nvidia-smi is asked and how its answers are read.
+
+Fields and their units are nvidia-smi's own (``nvidia-smi --help-query-gpu``). A field that a GPU does not have is
+answered in brackets (``[N/A]``, ``[Not Supported]``, ``[Unknown Error]``): absent, never 0. Lines that are not
+readings (a GPU that fell off the bus, a driver that does not answer) are skipped here and told by the caller.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from orchestrator.core.commands import Command, Reply
+from orchestrator.errors import HostFault
+
+_READING = ("index", "power.draw", "utilization.gpu", "memory.used", "clocks.sm", "temperature.gpu")
+_FACTS = ("index", "uuid", "memory.total", "driver_version", "name")
+_APPS = ("gpu_uuid", "pid", "used_memory", "process_name")
+_FORMAT = "--format=csv,noheader,nounits"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """One line of the stream: watts, percent, MiB, MHz, °C."""
+
+    gpu: int
+    power_w: float | None
+    utilisation: float | None
+    memory_mib: float | None
+    sm_clock_mhz: float | None
+    temperature_c: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """What does not change while the host is up."""
+
+    index: int
+    uuid: str
+    name: str
+    driver: str
+    memory_mib: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputeApp:
+    """A process that computes on a GPU. ``memory_mib`` is None where the driver does not tell."""
+
+    gpu_uuid: str
+    pid: int
+    memory_mib: int | None
+    command: str
+
+
+def readings(*, every_s: int = 1) -> Command[None]:
+    """The stream: a line for each GPU every ``every_s`` seconds until it is ended. Read lines with ``reading``."""
+    argv = ("nvidia-smi", f"--query-gpu={','.join(_READING)}", _FORMAT, "-l", str(every_s))
+    return Command(argv=argv, parse=lambda _: None)
+
+
+def reading(line: str) -> Reading | None:
+    """One line of the stream, for instance ``3, 412.18, 98, 71230, 1980, 61``; None when it is no reading.
+
+    Columns missing at the end are absent.
+    """
+    columns = [column.strip() for column in line.split(",")]
+    if not columns[0].isdigit() or len(columns) < 2 or len(columns) > len(_READING):
+        return None
+    values = [_number(column) for column in columns[1:]]
+    values += [None] * (len(_READING) - 1 - len(values))
+    power, utilisation, memory, clock, temperature = values
+    return Reading(
+        gpu=int(columns[0]),
+        power_w=power,
+        utilisation=utilisation,
+        memory_mib=memory,
+        sm_clock_mhz=clock,
+        temperature_c=temperature,
+    )
+
+
+def gpus() -> Command[tuple[Gpu, ...] | None]:
+    """The GPUs in order of index; None where there is no nvidia-smi. ``HostFault`` when it fails."""
+    return Command(argv=("nvidia-smi", f"--query-gpu={','.join(_FACTS)}", _FORMAT), parse=_gpus)
+
+
+def compute_apps() -> Command[tuple[ComputeApp, ...] | None]:
+    """Every compute process on every GPU; None where there is no nvidia-smi. ``HostFault`` when it fails."""
+    return Command(argv=("nvidia-smi", f"--query-compute-apps={','.join(_APPS)}", _FORMAT), parse=_apps)
+
+
+def _gpus(reply: Reply) -> tuple[Gpu, ...] | None:
+    if _is_absent(reply):
+        return None
+    found = []
+    for line in reply.text.splitlines():
+        columns = [column.strip() for column in line.split(",", len(_FACTS) - 1)]
+        if len(columns) == len(_FACTS) and columns[0].isdigit():
+            index, uuid, memory, driver, name = columns
+            found.append(Gpu(index=int(index), uuid=uuid, name=name, driver=driver, memory_mib=_whole(memory)))
+    return tuple(sorted(found, key=lambda gpu: gpu.index))
+
+
+def _apps(reply: Reply) -> tuple[ComputeApp, ...] | None:
+    if _is_absent(reply):
+        return None
+    found = []
+    for line in reply.text.splitlines():  # a process name may contain commas, so it comes last
+        columns = [column.strip() for column in line.split(",", len(_APPS) - 1)]
+        if len(columns) == len(_APPS) and columns[1].isdigit():
+            uuid, pid, memory, command = columns
+            found.append(ComputeApp(gpu_uuid=uuid, pid=int(pid), memory_mib=_whole(memory), command=command))
+    return tuple(found)
+
+
+def _is_absent(reply: Reply) -> bool:
+    """No such program (126 and 127 are the shell's words for it). Any other failure is nvidia-smi's own."""
+    if reply.returncode in {126, 127}:
+        return True
+    if reply.returncode != 0:
+        said = (reply.text + reply.stderr.decode("utf-8", "replace")).strip().splitlines()
+        raise HostFault(
+            f"nvidia-smi failed with exit status {reply.returncode}: {said[0] if said else 'it said nothing'}",
+            cause="the driver is not loaded, was updated without a reboot, or a GPU fell off the bus",
+            remedy="run nvidia-smi on the host; a reboot loads the matching driver",
+            evidence=said[:5],
+        )
+    return False
+
+
+def _number(text: str) -> float | None:
+    """A plain decimal number; anything else (``[N/A]``, ``ERR!``, ``nan``) is absent."""
+    return float(text) if re.fullmatch(r"-?\d+(\.\d+)?", text) else None
+
+
+def _whole(text: str) -> int | None:
+    number = _number(text)
+    return None if number is None else int(number)

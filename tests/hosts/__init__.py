@@ -1,0 +1,1 @@
+"""Hosts: ssh, local, systemd, process, and what runs on them."""
