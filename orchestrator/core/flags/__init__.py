@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from orchestrator.core.flags.asked import Facts, Finding
+from orchestrator.core.flags.deployment import DEPLOYMENT, SECRET
 from orchestrator.core.flags.flag import Flag, FlagRefused, Tunable, ValueRefused
 from orchestrator.core.flags.names import find, names, nearest, nearest_of
-from orchestrator.core.flags.reading import DEPLOYMENT, SECRET, ParsedArgv, UnknownWords, from_argv
+from orchestrator.core.flags.reading import ParsedArgv, UnknownWords, from_argv
 from orchestrator.core.flags.rules import check, effective
 from orchestrator.core.flags.rules.graphs import check_load
 from orchestrator.core.flags.sizes import default_micro_batch_cap, largest_captured_batch

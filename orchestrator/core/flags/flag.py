@@ -23,7 +23,11 @@ Group = Literal[
     "speculative",
     "server",
     "observability",
-    "other",
+    "lora",
+    "disaggregation",
+    "cache",
+    "multimodal",
+    "older",
 ]
 
 OLDEST = "0.5.3"
@@ -78,6 +82,16 @@ class Flag:
     below: float | None = None
     suffixes: bool = False  # "128k", "1Ki" are read: k M G T are powers of 1000, with i powers of 1024
     off_value: int | None = None  # what "off" means for a number
+    paired: bool = False  # a switch with a twin --no-NAME
+
+
+@dataclass(frozen=True, kw_only=True)
+class Later:
+    """What an option came to mean from version ``since`` on: ``value`` of the setting ``means``, or nothing (None)."""
+
+    since: str
+    means: str | None
+    value: FlagValue = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +110,7 @@ class Option:
     since: str = OLDEST
     removed: str | None = None
     deprecated: str | None = None
+    later: Later | None = None
 
 
 INVERTED: Mapping[FlagValue, FlagValue] = {True: False, False: True}

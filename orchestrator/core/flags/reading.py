@@ -13,25 +13,10 @@ from functools import cache
 
 from orchestrator.core.config import FlagValue
 from orchestrator.core.flags.catalogue import FLAGS, OPTIONS
+from orchestrator.core.flags.deployment import DEPLOYMENT, SECRET
 from orchestrator.core.flags.flag import FlagRefused, Kind, ValueRefused, shown
 from orchestrator.core.flags.values import setting
 from orchestrator.core.flags.versions import within
-
-# Where the engine listens, who may talk to it, which node it is, and where it writes: never part of a config.
-DEPLOYMENT = frozenset(
-    {
-        "host",
-        "port",
-        "api-key",
-        "admin-api-key",
-        "node-rank",
-        "dist-init-addr",
-        "nccl-port",
-        "crash-dump-folder",
-        "config",
-    }
-)
-SECRET = frozenset({"api-key", "admin-api-key"})
 
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")  # argparse takes these for values, not options
 
@@ -111,18 +96,17 @@ def _take(said: _Said, piece: _Piece, version: str | None) -> None:
         said.unknown.append(UnknownWords(position=piece.position, words=piece.words))
         return
     option = f"--{piece.option.name}"
-    if version is not None and not within(version, piece.option.since, piece.option.removed):
-        said.warnings.append(f"{option}: SGLang {version} has no such option")
     if piece.option.name == "enable-dp-attention":
         said.attention_dp = True
         return
     try:
-        found = setting(piece.option.name, piece.raw)
+        found = setting(piece.option.name, piece.raw, version)
     except (FlagRefused, ValueRefused) as refused:
         said.unknown.append(UnknownWords(position=piece.position, words=piece.words))
         said.warnings.append(f"{refused.fact}; kept as it is")
         return
     if found is None:
+        said.warnings.append(f"{option}: accepted, and means nothing in this version; left out")
         return
     name, value = found
     if name in said.settings:
@@ -196,19 +180,22 @@ def _resolve(written: str, version: str | None) -> tuple[_Option | None, str | N
     table = _options()
     if not written.startswith("--") or not name:
         return None, f"{written}: not an option of SGLang's server; kept as it is"
-    if name in table:
-        return table[name], None
-    fits = [
-        option
-        for full, option in table.items()
-        if full.startswith(name) and (version is None or within(version, option.since, option.removed))
-    ]
+    exact = table.get(name)
+    if exact is not None and _is_there(exact, version):
+        return exact, None
+    fits = [option for full, option in table.items() if full.startswith(name) and _is_there(option, version)]
+    if exact is not None and len(fits) != 1:
+        return exact, f"{written}: SGLang {version} has no such option"
     if len(fits) == 1:
         return fits[0], f"{written}: an abbreviation of --{fits[0].name}, which any new option may make ambiguous"
     if fits:
         candidates = ", ".join(f"--{option.name}" for option in fits)
         return None, f"{written}: fits more than one option ({candidates}); kept as it is"
     return None, f"{written}: not in the catalogue; kept as it is"
+
+
+def _is_there(option: _Option, version: str | None) -> bool:
+    return version is None or within(version, option.since, option.removed)
 
 
 @cache

@@ -35,10 +35,10 @@ def _part(name: str, value: FlagValue, *, full: bool) -> str:
     setting = find(name)
     short = setting.short if setting is not None else _clean(name)
     if isinstance(value, bool):
-        is_default = isinstance(setting, Flag) and value == (setting.default is True)
-        if not is_default:
-            return short
-        return _state(name, value) if full else ""
+        default = setting.default if isinstance(setting, Flag) else False
+        if value == default:
+            return _state(name, value) if full else ""
+        return short if default is not None or value else _state(name, value)
     if value == 1 and name in _QUIET_AT_ONE and not full:
         return ""
     return short + _value(value, is_named=isinstance(setting, Flag) and setting.kind == "enum")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from decimal import Decimal
 from orchestrator.core.config import FlagValue
 from orchestrator.core.flags.flag import Flag, FlagRefused, Tunable, ValueRefused, shown
 from orchestrator.core.flags.names import find, nearest, plain, spelled
+from orchestrator.core.flags.versions import within
 
 _ON = {"on", "true", "yes"}
 _OFF = {"off", "false", "no"}
@@ -67,10 +69,11 @@ def read_value(flag: Flag | Tunable, raw: object) -> FlagValue:
             return tuple(_read_text(flag.name, item) for item in _items(raw, split=False))
 
 
-def setting(name: str, raw: object) -> tuple[str, FlagValue] | None:
+def setting(name: str, raw: object, version: str | None = None) -> tuple[str, FlagValue] | None:
     """Canonical name and typed value of ``name: raw`` in any spelling; None when it says nothing but a default.
 
-    Raises ``FlagRefused`` for a name that is unknown, ``ValueRefused`` for a value.
+    Some spellings changed their meaning: ``version`` says whose is meant, the oldest without it. Raises
+    ``FlagRefused`` for a name that is unknown, ``ValueRefused`` for a value.
     """
     flag = find(name)
     if flag is None:
@@ -81,6 +84,8 @@ def setting(name: str, raw: object) -> tuple[str, FlagValue] | None:
         value = read_value(flag, raw)
     else:
         written = _read_switch(plain(name), raw)
+        if option.later is not None and version is not None and within(version, option.later.since, None):
+            return (option.later.means, option.later.value) if written and option.later.means else None
         if written not in option.becomes:
             return None
         value = option.becomes[written]
@@ -176,6 +181,8 @@ def _read_int(flag: Flag, raw: object) -> int:
     number = raw if isinstance(raw, int) else _whole(raw, suffixes=flag.suffixes)
     if number is None or (flag.least is not None and number < flag.least):
         raise ValueRefused(flag.name, raw, accepted)
+    if flag.choices and str(number) not in flag.choices:
+        raise ValueRefused(flag.name, raw, ", ".join(flag.choices))
     return number
 
 
@@ -198,13 +205,13 @@ def _read_float(flag: Flag, raw: object) -> float:
         number = float(raw)
     except ValueError as error:
         raise ValueRefused(flag.name, raw, accepted) from error
-    if flag.below is not None and not 0 < number < flag.below:
+    if not math.isfinite(number) or (flag.below is not None and not 0 < number < flag.below):
         raise ValueRefused(flag.name, raw, accepted)
     return number
 
 
 def _read_enum(flag: Flag, raw: object) -> str:
-    known = (*flag.choices, *flag.choices_gone)
+    known = (*flag.choices, *flag.choices_gone) if flag.choices else ()
     text = ("on" if raw else "off") if isinstance(raw, bool) else raw
     if isinstance(text, int):
         text = str(text)
@@ -224,8 +231,8 @@ def _read_text(name: str, raw: object) -> str:
 def _read_tunable(tunable: Tunable, raw: object) -> str:
     match tunable.kind:
         case "switch":
-            if raw in ("0", "1"):
-                return str(raw)
+            if raw in ("0", "1", 0, 1):
+                return str(int(raw))
             return "1" if _read_switch(tunable.name, raw) else "0"
         case "int":
             number = raw if isinstance(raw, int) else _whole(raw, suffixes=False) if isinstance(raw, str) else None

@@ -31,7 +31,10 @@ def argv(flags: Mapping[str, FlagValue], version: str) -> tuple[str, ...]:
             if value != flag.default:  # a version without the flag behaves like its default
                 faults.append(missing(flag, version))
             continue
-        written = _write(form, value)
+        if form.words is not None and value not in form.words:
+            faults.append(f"{name} {value}: SGLang {version} cannot be told so, accepted: {_said_by(form)}")
+            continue
+        written = _write(flag, form, value)
         if written and written not in words:
             words.append(written)
     faults.extend(_two_dp_sizes(flags, version))
@@ -66,6 +69,10 @@ def missing(flag: Flag, version: str) -> str:
     return f"{text}; use {flag.replacement}" if flag.replacement else text
 
 
+def _said_by(form: Form) -> str:
+    return ", ".join(str(value) for value in form.words or ())
+
+
 def _unknown(name: str) -> str:
     near = nearest(name)
     return f'unknown flag "{name}"' + (f", did you mean {near}?" if near else "")
@@ -81,11 +88,13 @@ def _two_dp_sizes(flags: Mapping[str, FlagValue], version: str) -> list[str]:
     ]
 
 
-def _write(form: Form, value: FlagValue) -> tuple[str, ...]:
+def _write(flag: Flag, form: Form, value: FlagValue) -> tuple[str, ...]:
     if form.words is not None:
         return form.words[value]
     option = f"--{form.option}"
     match value:
+        case False if flag.paired:
+            return (f"--no-{form.option}",)
         case bool():
             return (option,) if value == form.when else ()
         case tuple():

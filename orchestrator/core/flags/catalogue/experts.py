@@ -1,13 +1,14 @@
-"""Mixture of experts, communication between GPUs, speculative decoding.
+"""Mixture of experts, and communication between GPUs.
 
 Facts read from SGLang's argument declarations, 0.5.3 to 0.5.23.
 """
 
 from __future__ import annotations
 
+from orchestrator.core.flags.catalogue.rows import choice, number, switch, text, whole
 from orchestrator.core.flags.flag import INVERTED, Flag, Form, Option
 
-_RUNNERS = (
+RUNNERS = (
     "auto",
     "deep_gemm",
     "triton",
@@ -31,7 +32,7 @@ _RUNNERS = (
     "megamoe",
     "intel_xpu",
 )
-_RUNNERS_SINCE = {
+RUNNERS_SINCE = {
     "deep_gemm": "0.5.4",
     "cutlass": "0.5.4",
     "flashinfer_trtllm_routed": "0.5.10",
@@ -89,8 +90,8 @@ FLAGS: tuple[Flag, ...] = (
         group="moe",
         short="moe",
         default="auto",
-        choices=_RUNNERS,
-        choices_since=_RUNNERS_SINCE,
+        choices=RUNNERS,
+        choices_since=RUNNERS_SINCE,
     ),
     Flag(
         name="deepep-mode",
@@ -102,7 +103,14 @@ FLAGS: tuple[Flag, ...] = (
     ),
     Flag(name="enable-eplb", kind="switch", group="moe", short="eplb", default=False),
     Flag(name="ep-num-redundant-experts", kind="int", group="moe", short="redundant", default=0),
-    Flag(name="ep-dispatch-algorithm", kind="enum", group="moe", short="dispatch"),
+    Flag(
+        name="ep-dispatch-algorithm",
+        kind="enum",
+        group="moe",
+        short="dispatch",
+        choices=("static", "dynamic", "fake", "lp"),
+        choices_since={"lp": "0.5.14"},
+    ),
     Flag(
         name="shared-experts-fusion",
         kind="switch",
@@ -136,42 +144,58 @@ FLAGS: tuple[Flag, ...] = (
     Flag(name="enable-p2p-check", kind="switch", group="communication", short="p2p", default=False),
     Flag(name="pre-warm-nccl", kind="switch", group="communication", short="ncclwarm", default=False, since="0.5.10"),
     Flag(
-        name="flashinfer-allreduce-fusion-backend", kind="enum", group="communication", short="arfusion", since="0.5.14"
-    ),
-    Flag(name="speculative-algorithm", kind="str", group="speculative", short="spec"),
-    Flag(
-        name="speculative-draft-model-path",
-        kind="str",
-        group="speculative",
-        short="draft",
-        aliases=("speculative-draft-model",),
-    ),
-    Flag(name="speculative-num-steps", kind="int", group="speculative", short="ss"),
-    Flag(name="speculative-eagle-topk", kind="int", group="speculative", short="topk"),
-    Flag(name="speculative-num-draft-tokens", kind="int", group="speculative", short="dtok"),
-    Flag(
-        name="speculative-attention-mode",
+        name="flashinfer-allreduce-fusion-backend",
         kind="enum",
-        group="speculative",
-        short="sattn",
-        default="prefill",
-        choices=("prefill", "decode"),
+        group="communication",
+        short="arfusion",
+        choices=("auto", "trtllm", "mnnvl", "cutedsl"),
+        choices_since={"trtllm": "0.5.14", "mnnvl": "0.5.14", "cutedsl": "0.5.21"},
+        forms=(
+            Form(until="0.5.14", words={"auto": ("--enable-flashinfer-allreduce-fusion",)}),
+            Form(since="0.5.14", option="flashinfer-allreduce-fusion-backend"),
+        ),
     ),
-    Flag(
-        name="speculative-moe-runner-backend",
-        kind="enum",
-        group="speculative",
-        short="smoe",
-        choices=_RUNNERS,
-        since="0.5.4.post3",
-        choices_since=_RUNNERS_SINCE,
-    ),
-    Flag(
-        name="speculative-adaptive", kind="switch", group="speculative", short="adaptive", default=False, since="0.5.11"
-    ),
+    choice("flashinfer-mxfp4-moe-precision", "moe", "default", "default bf16 fp8", came={"fp8": "0.5.19"}),
+    text("init-expert-location", "moe", "trivial"),
+    text("eplb-algorithm", "moe", "auto"),
+    whole("eplb-rebalance-num-iterations", "moe", 1000),
+    whole("eplb-rebalance-layers-per-chunk", "moe"),
+    number("eplb-min-rebalancing-utilization-threshold", "moe", 1.0),
+    choice("expert-distribution-recorder-mode", "moe", None, "stat stat_approx per_pass per_token"),
+    whole("expert-distribution-recorder-buffer-size", "moe"),
+    text("deepep-config", "moe"),
+    switch("disable-flashinfer-cutlass-moe-fp4-allgather", "moe"),
+    number("tbo-token-distribution-threshold", "moe", 0.48),
+    choice("elastic-ep-backend", "moe", None, "none mooncake nixl", came={"nixl": "0.5.10"}, since="0.5.4"),
+    text("mooncake-ib-device", "moe", since="0.5.4"),
+    whole("kt-num-gpu-experts", "moe", since="0.5.4"),
+    whole("kt-max-deferred-experts-per-token", "moe", since="0.5.5"),
+    switch("enable-return-routed-experts", "moe", since="0.5.7"),
+    switch("enable-elastic-expert-backup", "moe", since="0.5.10"),
+    switch("enforce-shared-experts-fusion", "moe", since="0.5.11"),
+    choice("deepep-dispatcher-output-dtype", "moe", "auto", "auto bf16 fp8 int8 nvfp4", since="0.5.13"),
+    whole("fuseep-mode", "moe", 2, choices=("1", "2"), since="0.5.16"),
+    switch("enable-waterfill", "moe", since="0.5.16"),
+    choice("elastic-ep-join-mode", "moe", None, "scale recover", since="0.5.16"),
+    whole("elastic-ep-join-rank-offset", "moe", 0, since="0.5.16"),
+    whole("elastic-ep-initial-size", "moe", since="0.5.16"),
+    whole("max-ep-size", "moe", since="0.5.16"),
+    number("elastic-ep-scale-timeout", "moe", 600.0, since="0.5.16"),
+    choice("expert-balancedness-report-mode", "moe", "off", "off server_log prometheus both", since="0.5.18"),
+    switch("enable-w4a4-mxfp4-megamoe", "moe", since="0.5.19"),
+    choice("deepep-v2-mode", "moe", "direct", "direct hybrid", since="0.5.19"),
+    choice("flashinfer-a2a-dispatch-type", "moe", None, "auto bf16 nvfp4 mxfp8", since="0.5.20"),
+    switch("enable-paged-experts", "moe", since="0.5.23"),
+    whole("paged-experts-num-resident", "moe", since="0.5.23"),
 )
 
 OPTIONS: tuple[Option, ...] = (
+    Option(
+        name="flashinfer-allreduce-fusion-backend",
+        kind="enum",
+        means="flashinfer-allreduce-fusion-backend",
+        since="0.5.14",
+    ),
     Option(name="disable-shared-experts-fusion", kind="switch", means="shared-experts-fusion", becomes=INVERTED),
     Option(name="disable-custom-all-reduce", kind="switch", means="custom-all-reduce", becomes=INVERTED),
     Option(

@@ -6,7 +6,7 @@ called by what they do, and each knows both.
 
 from __future__ import annotations
 
-from orchestrator.core.flags.flag import INVERTED, Flag, Form, Option
+from orchestrator.core.flags.flag import INVERTED, Flag, Form, Later, Option
 
 FLAGS: tuple[Flag, ...] = (
     Flag(
@@ -100,6 +100,7 @@ FLAGS: tuple[Flag, ...] = (
         group="cuda-graph",
         short="dbackend",
         choices=("full", "breakable", "disabled"),
+        choices_gone={"tc_piecewise": "0.5.22"},
         since="0.5.14",
     ),
     Flag(
@@ -108,6 +109,8 @@ FLAGS: tuple[Flag, ...] = (
         group="cuda-graph",
         short="pbackend",
         choices=("full", "breakable", "disabled"),
+        choices_since={"full": "0.5.15"},
+        choices_gone={"tc_piecewise": "0.5.22"},
         since="0.5.14",
     ),
     Flag(
@@ -196,6 +199,7 @@ OPTIONS: tuple[Option, ...] = (
         since="0.5.4",
         removed="0.5.14",
         deprecated="0.5.10",
+        later=Later(since="0.5.10", means=None),
     ),
     Option(
         name="disable-piecewise-cuda-graph",
@@ -214,6 +218,7 @@ OPTIONS: tuple[Option, ...] = (
         since="0.5.10",
         removed="0.5.20",
         deprecated="0.5.14",
+        later=Later(since="0.5.14", means="cuda-graph-backend-prefill", value="tc_piecewise"),
     ),
     Option(
         name="piecewise-cuda-graph-max-tokens",

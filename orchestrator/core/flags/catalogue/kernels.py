@@ -83,7 +83,8 @@ FLAGS: tuple[Flag, ...] = (
         kind="enum",
         group="kernel",
         short="sample",
-        choices_since={"ascend": "0.5.6"},
+        choices=("pytorch", "intel_xpu", "ascend", "flashinfer"),
+        choices_since={"ascend": "0.5.6", "intel_xpu": "0.5.21"},
     ),
     Flag(
         name="grammar-backend",

@@ -51,7 +51,7 @@ FLAGS: tuple[Flag, ...] = (
             "instanttensor": "0.5.22",
         },
     ),
-    Flag(name="context-length", kind="int", group="model", short="ctx", least=1),
+    Flag(name="context-length", kind="int", group="model", short="ctx", least=1, suffixes=True),
     Flag(
         name="dtype",
         kind="enum",
@@ -180,7 +180,7 @@ FLAGS: tuple[Flag, ...] = (
     ),
     Flag(name="chat-template", kind="str", group="model", short="chat"),
     Flag(name="language-model-only", kind="switch", group="model", short="langonly", default=False, since="0.5.18"),
-    Flag(name="enable-multimodal", kind="str", group="model", short="mm"),
+    Flag(name="enable-multimodal", kind="switch", group="model", short="mm", default=False),
     Flag(name="skip-tokenizer-init", kind="switch", group="model", short="notok", default=False),
     Flag(name="cpu-offload-gb", kind="int", group="model", short="offload", default=0),
     Flag(name="device", kind="str", group="model", short="device"),

@@ -5,6 +5,7 @@ Facts read from SGLang's argument declarations, 0.5.3 to 0.5.23.
 
 from __future__ import annotations
 
+from orchestrator.core.flags.catalogue.rows import choice, pair, switch, whole
 from orchestrator.core.flags.flag import Flag, Form, Option
 
 FLAGS: tuple[Flag, ...] = (
@@ -133,6 +134,24 @@ FLAGS: tuple[Flag, ...] = (
         note="spare slots beyond pp-size; wrong outputs were reported above 1 (sglang issue 15527)",
     ),
     Flag(name="enable-dynamic-chunking", kind="switch", group="pipeline", short="dyn", default=False, since="0.5.7"),
+    switch("enable-attn-tp-input-scattered", "parallel", since="0.5.6"),
+    switch("enable-dp-attention-local-control-broadcast", "parallel", since="0.5.11"),
+    switch("disable-attn-tp-gather", "parallel", since="0.5.13"),
+    switch("enable-prefill-cp", "parallel", since="0.5.14"),
+    choice("cp-strategy", "parallel", None, "zigzag interleave", since="0.5.14"),
+    switch("enable-dsa-cache-layer-split", "parallel", since="0.5.16"),
+    whole("dwdp-size", "parallel", 1, since="0.5.17"),
+    choice("dcp-comm-backend", "parallel", None, "ag_rs a2a fi_a2a", since="0.5.17"),
+    pair("dcp-replicate-q-proj", "parallel", since="0.5.17"),
+    switch("enable-cp-decode-attn-tp", "parallel", since="0.5.17"),
+    pair("enable-tp-lm-head-all-to-all", "parallel", since="0.5.18"),
+    whole("gated-launch-port", "parallel", since="0.5.19"),
+    switch("enable-shared-experts-attn-tp", "parallel", since="0.5.19"),
+    switch("enable-dense-mlp-attn-tp", "parallel", since="0.5.19"),
+    switch("enable-layernorm-sp", "parallel", since="0.5.19"),
+    whole("shared-experts-tp-size", "parallel", since="0.5.21"),
+    switch("enable-kv-cache-sharding", "parallel", since="0.5.22"),
+    switch("enable-megamoe-for-layernorm-sp", "parallel", since="0.5.23"),
 )
 
 OPTIONS: tuple[Option, ...] = (

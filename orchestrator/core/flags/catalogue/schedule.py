@@ -5,6 +5,7 @@ Facts read from SGLang's argument declarations, 0.5.3 to 0.5.23.
 
 from __future__ import annotations
 
+from orchestrator.core.flags.catalogue.rows import choice, number, switch, texts, whole
 from orchestrator.core.flags.flag import INVERTED, Flag, Form, Option
 
 FLAGS: tuple[Flag, ...] = (
@@ -17,7 +18,9 @@ FLAGS: tuple[Flag, ...] = (
         off_value=-1,
         note="tokens; unset: 8192 on cards of 60 to 160 GiB; divided by attn-dp-size; a multiple of page-size",
     ),
-    Flag(name="max-prefill-tokens", kind="int", group="schedule", short="prefill", default=16384, least=1),
+    Flag(
+        name="max-prefill-tokens", kind="int", group="schedule", short="prefill", default=16384, least=1, suffixes=True
+    ),
     Flag(name="prefill-max-requests", kind="int", group="schedule", short="preq", since="0.5.7"),
     Flag(name="prefill-decode-interval", kind="int", group="schedule", short="pdi", since="0.5.19"),
     Flag(
@@ -29,7 +32,7 @@ FLAGS: tuple[Flag, ...] = (
         note="unset: 2048 to 4096; lowered to half the KV tokens without a word before 0.5.23",
     ),
     Flag(name="max-queued-requests", kind="int", group="schedule", short="queue"),
-    Flag(name="max-total-tokens", kind="int", group="schedule", short="kvtok", least=1),
+    Flag(name="max-total-tokens", kind="int", group="schedule", short="kvtok", least=1, suffixes=True),
     Flag(
         name="mem-fraction-static",
         kind="float",
@@ -101,16 +104,37 @@ FLAGS: tuple[Flag, ...] = (
         group="schedule",
         short="hicache",
         default=False,
-        aliases=("enable-hicache",),
     ),
     Flag(name="stream-interval", kind="int", group="schedule", short="stream", default=1, least=1),
     Flag(name="tokenizer-worker-num", kind="int", group="schedule", short="tok", default=1, least=1),
     Flag(name="sleep-on-idle", kind="switch", group="schedule", short="sleep", default=False),
     Flag(name="enable-prefill-delayer", kind="switch", group="schedule", short="delayer", default=False, since="0.5.8"),
     Flag(name="min-free-slots-delay", kind="int", group="schedule", short="slots", since="0.5.15"),
+    switch("enable-priority-scheduling", "schedule"),
+    switch("schedule-low-priority-values-first", "schedule"),
+    whole("priority-scheduling-preemption-threshold", "schedule", 10),
+    number("swa-full-tokens-ratio", "schedule"),
+    switch("disable-hybrid-swa-memory", "schedule"),
+    whole("max-mamba-cache-size", "schedule"),
+    switch("abort-on-priority-when-disabled", "schedule", since="0.5.4"),
+    number("mamba-full-memory-ratio", "schedule", since="0.5.4"),
+    whole("prefill-delayer-max-delay-passes", "schedule", 30, since="0.5.8"),
+    number("prefill-delayer-token-usage-low-watermark", "schedule", since="0.5.8"),
+    texts("prefill-delayer-forward-passes-buckets", "schedule", since="0.5.8"),
+    texts("prefill-delayer-wait-seconds-buckets", "schedule", since="0.5.8"),
+    switch("disable-priority-preemption", "schedule", since="0.5.10"),
+    whole("default-priority-value", "schedule", since="0.5.10"),
+    switch("prefill-only-disable-kv-cache", "schedule", since="0.5.12"),
+    number("prefill-delayer-queue-min-ratio", "schedule", since="0.5.12"),
+    number("prefill-delayer-max-delay-ms", "schedule", since="0.5.12"),
+    choice("retraction-policy", "schedule", "length", "length priority", since="0.5.16"),
+    whole("c128-page-size", "schedule", 16, since="0.5.18"),
+    whole("swa-prefix-tails", "schedule", since="0.5.21"),
+    whole("prefill-decode-interval-min-bs", "schedule", 0, since="0.5.23"),
 )
 
 OPTIONS: tuple[Option, ...] = (
+    Option(name="enable-hicache", kind="switch", means="enable-hierarchical-cache", since="0.5.23"),
     Option(name="disable-overlap-schedule", kind="switch", means="overlap-schedule", becomes=INVERTED),
     Option(name="disable-radix-cache", kind="switch", means="radix-cache", becomes=INVERTED),
     Option(name="disable-chunked-prefix-cache", kind="switch", means="chunked-prefix-cache", becomes=INVERTED),
