@@ -222,7 +222,7 @@ class RunSummary:
     """A run as ``tune runs`` lists it."""
 
     run: RunRow
-    trials: int  # configs that have to be launched: aliases left out
+    trials: int  # configs that have to be launched: without production and aliases
     measured: int
     failed: int
     levels: int  # measured load points

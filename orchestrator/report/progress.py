@@ -50,7 +50,7 @@ def _launch_phase(event: events.LaunchPhase) -> str:
 
 @sentence.register
 def _launch_ready(event: events.LaunchReady) -> str:
-    if event.seconds <= 0:
+    if event.seconds is None:
         return clean(f"{event.trial}: measured as it runs")
     parts = f": {phases(event.phases)}" if event.phases else ""
     return clean(f"{event.trial}: ready after {event.seconds:.0f} s{parts}")
@@ -162,6 +162,7 @@ class Board:
     stand: str = ""
     start: str = ""
     restoring_since: datetime | None = None
+    restored: bool = False  # the reference may still be measured again
     over: bool = False
     starts: list[float] = field(default_factory=list)
     measured: list[float] = field(default_factory=list)
@@ -196,8 +197,10 @@ class Board:
                 return self._finish(event)
             case events.RestoreBegan():
                 self.restoring_since, self.current, self.stand = self.now, None, ""
-            case events.RunEnded() | events.Restored():
-                self.restoring_since, self.current, self.over = None, None, True
+            case events.Restored():
+                self.restoring_since, self.restored, self.stand = None, True, ""
+            case events.RunEnded():
+                self.over = True
             case _:
                 return None
         return None
@@ -211,19 +214,18 @@ class Board:
     def _launch(self, event: events.LaunchStarted) -> None:
         self.current, self.current_since, self.ready_since = event.trial, self.now, None
         self.stand, self.start = "", ""
-        self.figures.pop(event.trial, None)
         self.launched += event.trial != self.production
 
     def _ready(self, event: events.LaunchReady) -> None:
         self.ready_since, self.stand = self.now, ""
-        if event.seconds > 0:  # production, measured as it runs, was not started
+        if event.seconds is not None:  # production, measured as it runs, was not started
             self.starts.append(event.seconds)
             parts = phases(event.phases)
             self.start = f"launch {event.seconds:.0f} s{f': {parts}' if parts else ''}"
 
     def _finish(self, event: events.LaunchEnded | events.LaunchFailed) -> str:
         trial = event.trial
-        if self.ready_since is not None and self.now is not None and trial != self.production:
+        if self.ready_since is not None and self.now is not None:
             self.measured.append((self.now - self.ready_since).total_seconds())
         self.current, self.stand = None, ""
         if trial != self.production:
@@ -266,10 +268,10 @@ class Board:
         return f"{pad(line, 45)}  {change(ours, reference)}" if ours and reference else line
 
     def left_s(self) -> float | None:
-        """Seconds until production is ready again; None without an estimate. Launches seen here count first."""
+        """Seconds until production serves again; None without an estimate. What was seen here counts first."""
         start = _mean(self.starts) or self.outlook.start_s
         measure = _mean(self.measured) or self.outlook.measure_s
-        if start is None or measure is None or self.now is None:
+        if start is None or measure is None or self.now is None or self.restored:
             return None
         closing = start if self.outlook.restores else 0.0
         if self.restoring_since is not None:
@@ -289,8 +291,9 @@ class Board:
         if self.current is not None:
             lines += folded(f"▶ {pad(clean(self.current), NAME)}", self.stand, width, hang=22)
             lines += [f"    {self.start}"] if self.start else []
+            after = "then the result" if self.restored else "then production goes back"
             upcoming = [trial for trial in self.queue if trial not in self.settled and trial != self.current]
-            lines.append(f"    {clean(upcoming[0])} next" if upcoming else "    then production goes back")
+            lines.append(f"    {clean(upcoming[0])} next" if upcoming else f"    {after}")
         elif self.restoring_since is not None:
             lines += folded(f"▶ {pad('restore', NAME)}", self.stand, width, hang=22)
         return [*lines, self._foot()]
@@ -306,6 +309,8 @@ class Board:
         if left is not None:
             ready = self.now + timedelta(seconds=left)
             parts.append(f"{span(left)} left · production ready {ready:%H:%M}")
+        elif self.restored:
+            parts.append("production is back")
         return " · ".join(parts)
 
 

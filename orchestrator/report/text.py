@@ -121,6 +121,17 @@ def _fold(text: str, room: int) -> list[str]:
     return lines
 
 
+def listed(parts: Sequence[str], width: int, *, indent: int) -> list[str]:
+    """``one · two · three``, folded between parts, never inside one."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and cell_len(lines[-1]) + 3 + cell_len(part) <= width:
+            lines[-1] += f" · {part}"
+        else:
+            lines.append(" " * indent + part)
+    return lines
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One row of a table: a cell for each column, each of one or more lines; or ``instead``, over all columns."""
@@ -136,16 +147,17 @@ def table(head: str, columns: Sequence[str], rows: Sequence[Row], width: int) ->
     A label too long for its column stands on a line of its own. Nothing is ever cut.
     """
     sizes = [_size(name, [row.cells[i] for row in rows if row.cells]) for i, name in enumerate(columns)]
-    longest = max((cell_len(row.label) for row in rows), default=0)
-    label = min(max(longest, cell_len(head)), max(24, width // 3)) + 2
+    label = 2 + max(cell_len(text) for text in (head, *(row.label for row in rows)))
+    if 2 + label + sum(sizes) > width:
+        label = min(label, max(26, width // 3))
     lines: list[str] = []
     for chosen in _blocks(sizes, width - label - 2):
         if lines:
             lines.append("")
-        title = pad(head, label) + "".join(pad_left(columns[i], sizes[i]) for i in chosen)
-        lines.append(f"  {title}".rstrip())
+        titles = "".join(pad_left(columns[i], sizes[i]) for i in chosen)
+        lines += [f"  {line}".rstrip() for line in _beside(head, [titles], label)]
         for row in rows:
-            lines += [f"  {line}".rstrip() for line in _row(row, chosen, sizes, label)]
+            lines += [f"  {line}".rstrip() for line in _beside(row.label, _cells(row, chosen, sizes), label)]
     return lines
 
 
@@ -162,15 +174,18 @@ def _blocks(sizes: Sequence[int], room: int) -> list[list[int]]:
     return blocks
 
 
-def _row(row: Row, chosen: Sequence[int], sizes: Sequence[int], label: int) -> list[str]:
+def _cells(row: Row, chosen: Sequence[int], sizes: Sequence[int]) -> list[str]:
     if row.instead is not None:
-        lines = [f"  {row.instead}"]
-    else:
-        height = max((len(row.cells[i]) for i in chosen), default=1)
-        lines = []
-        for number in range(height):
-            texts = [row.cells[i][number] if number < len(row.cells[i]) else "" for i in chosen]
-            lines.append("".join(pad_left(text, sizes[i]) for text, i in zip(texts, chosen, strict=True)))
-    if cell_len(row.label) + 2 > label:
-        return [row.label, *(" " * label + line for line in lines)]
-    return [pad(row.label if not number else "", label) + line for number, line in enumerate(lines)]
+        return [f"  {row.instead}"]
+    height = max(len(row.cells[i]) for i in chosen)
+    return [
+        "".join(pad_left(row.cells[i][number] if number < len(row.cells[i]) else "", sizes[i]) for i in chosen)
+        for number in range(height)
+    ]
+
+
+def _beside(label: str, lines: Sequence[str], size: int) -> list[str]:
+    """``label`` left of the lines, or above them when it is longer than its column."""
+    if cell_len(label) + 2 > size:
+        return [label, *(" " * size + line for line in lines)]
+    return [pad("" if number else label, size) + line for number, line in enumerate(lines)]

@@ -43,7 +43,11 @@ def find_run(connection: Connection, reference: str | None) -> str:
 def summaries(connection: Connection) -> tuple[history.RunSummary, ...]:
     """Every run, the latest first."""
     states = defaultdict(lambda: defaultdict(int))  # type: defaultdict[str, defaultdict[str, int]]
-    counted = select(trial.c.run, trial.c.state, func.count().label("count")).group_by(trial.c.run, trial.c.state)
+    counted = (
+        select(trial.c.run, trial.c.state, func.count())
+        .where(trial.c.role == "candidate")
+        .group_by(trial.c.run, trial.c.state)
+    )
     for row in connection.execute(counted):
         states[row.run][row.state] = int(row[2])
     measured = (level.c.purpose == "measure") & (level.c.state == "measured")
@@ -139,7 +143,7 @@ def ready_launches(
         select(trial.c.config_id, launch.c.build_id, launch.c.ready_s)
         .select_from(joined)
         .where(run.c.service == service, run.c.host == host, launch.c.simulated == simulated)
-        .where(launch.c.ready_s > 0)  # production measured as it ran was not started
+        .where(launch.c.ready_s.is_not(None))  # production measured as it ran was not started
         .order_by(launch.c.number)
     )
     return tuple((row.config_id, row.build_id, float(row.ready_s)) for row in connection.execute(asked))

@@ -1,0 +1,64 @@
+"""``tune show``: the results of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from orchestrator.core.history import RunHistory
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--json", "form", flag_value="json", help="Everything recorded, as JSON.")
+@click.option("--csv", "form", flag_value="csv", help="One row a load point, as CSV.")
+@click.option("--levels", "form", flag_value="levels", help="Every load point in a line of its own.")
+@click.option("--sweep", "form", flag_value="sweep", help="The sweep file as it was when the run began.")
+@click.option("--journal", "form", flag_value="journal", help="The journal lines of what failed.")
+@click.option("--unit", "form", flag_value="unit", help="The unit that was installed (with --trial).")
+@click.option("--trial", metavar="SLUG", help="Only this config, close up.")
+@click.pass_context
+def show(ctx: click.Context, run: str | None, form: str | None, trial: str | None) -> None:
+    """Show the results of RUN: its id, the beginning of one, or the latest run when left out.
+
+    \b
+    tune show                                   the table of the latest run
+    tune show 7f3c --trial pp8.d0               one config: launches, load points
+    tune show 7f3c --trial pp8.d0 --journal     why it failed
+    tune show 7f3c --csv > 7f3c.csv             for a spreadsheet
+    """
+    from orchestrator.store import Store  # noqa: PLC0415 - start-up time of `tune --help`
+
+    with Store.open(Path(ctx.obj["folder"]) / ".tune", create=False) as store:
+        history = store.read(run)
+    click.echo(_text(history, form, trial), nl=form != "csv")
+
+
+def _text(history: RunHistory, form: str | None, slug: str | None) -> str:
+    from orchestrator.cli.terminal import width  # noqa: PLC0415
+    from orchestrator.errors import InputRefused  # noqa: PLC0415
+    from orchestrator.report import export, show, trial  # noqa: PLC0415
+    from orchestrator.report.text import clean_lines  # noqa: PLC0415
+
+    chosen = trial.find_trial(history, slug) if slug is not None else None
+    if form in {"json", "csv", "sweep"} and chosen is not None:
+        raise InputRefused(f"--{form} is of the whole run", remedy="leave --trial out")
+    match form:
+        case "json":
+            return export.as_json(history)
+        case "csv":
+            return export.as_csv(history)
+        case "sweep":
+            return "\n".join(clean_lines(history.run.sweep_text))
+        case "unit":
+            if chosen is None:
+                raise InputRefused("--unit needs to know which config", remedy="add --trial SLUG")
+            return trial.unit_text(chosen)
+        case "journal":
+            return trial.journal_text(history, [chosen] if chosen else history.trials, width=width())
+    if chosen is not None:
+        return trial.trial_text(history, chosen, width=width())
+    return trial.levels_text(history, width=width()) if form == "levels" else show.run_text(history, width=width())

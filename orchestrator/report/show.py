@@ -1,0 +1,294 @@
+"""``tune show``: a run as a table, what stands highest, the state of the host, and what to do next. Pure text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orchestrator.core.history import RunHistory, RunSummary, TrialHistory
+from orchestrator.report import standing
+from orchestrator.report.standing import Intent, Point, Reading
+from orchestrator.report.text import (
+    ABSENT,
+    Row,
+    change,
+    clean,
+    count,
+    folded,
+    moment,
+    pad,
+    rate,
+    seconds,
+    table,
+    watts,
+    with_mark,
+)
+
+_NOTES = 5  # shown; --json has all
+_NEXT = 3
+_NO_WINDOW = "none"
+
+
+def run_text(history: RunHistory, *, width: int = 80) -> str:
+    """The result of a run, in ``width`` columns (at least 80)."""
+    meant = standing.intent(history.run)
+    columns = standing.points(history)
+    lines = _head(history, meant, width)
+    if columns and history.trials:
+        lines += ["", *_figures(history, columns, width)]
+        lines += _comparison(history, meant, columns, width)
+    lines += ["", *_best(history, meant, width)]
+    lines += _troubles(history, width)
+    lines += _host(history, meant, width)
+    lines += _next(history, meant, width)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def marks(simulated: bool, lengths_assumed: bool) -> str:
+    """What must stand on everything shown of such a run."""
+    return " · ".join(mark for mark, holds in (("SIMULATED", simulated), ("lengths assumed", lengths_assumed)) if holds)
+
+
+def _head(history: RunHistory, meant: Intent, width: int) -> list[str]:
+    run = history.run
+    title = clean(f"{run.sweep} · run {run.run} · {_counts(history, meant)}")
+    return with_mark(title, marks(run.simulated, meant.lengths_assumed), width)
+
+
+def _counts(history: RunHistory, meant: Intent) -> str:
+    configs = [trial for trial in history.trials if trial.trial.role == "candidate" and trial.trial.state != "alias"]
+    if not configs:
+        return "no config was planned"
+    states = [trial.trial.state for trial in configs]
+    left_out = sum(trial.trial.trial in meant.left_out and trial.trial.state == "planned" for trial in configs)
+    said = [f"{states.count('measured')} of {count(len(configs), 'config')} measured"]
+    for number, what in (
+        (states.count("failed"), "failed"),
+        (states.count("interrupted"), "interrupted"),
+        (states.count("open"), "under way"),
+        (left_out, "left out by the budget"),
+        (states.count("planned") - left_out, "not reached"),
+    ):
+        said += [f"{number} {what}"] if number else []
+    return ", ".join(said)
+
+
+def name_of(trial: TrialHistory, meant: Intent) -> str:
+    """The config's slug; production with the config it equals."""
+    slug = trial.trial.trial
+    equal = trial.trial.alias_of or ", ".join(sorted(meant.same_as_production))
+    return clean(f"{slug} ({equal})" if trial.trial.role == "production" and equal else slug)
+
+
+def column(point: Point) -> str:
+    """``C=16``, with the workload's name unless it is the default one."""
+    return f"C={point.concurrency}" if point.workload == "default" else f"{clean(point.workload)} C={point.concurrency}"
+
+
+def _figures(history: RunHistory, columns: Sequence[Point], width: int) -> list[str]:
+    meant = standing.intent(history.run)
+    rows = []
+    for trial in standing.ranked(history):
+        readings = [standing.reading(trial, point) for point in columns]
+        if any(seen.state != "not measured" for seen in readings):
+            cells = (*(_cell(seen) for seen in readings), (_watts(readings),))
+            rows.append(Row(label=name_of(trial, meant), cells=cells))
+        else:
+            rows.append(Row(label=name_of(trial, meant), instead=_instead(trial, meant)))
+    lines = table("output tok/s, steady (whole)", [*(column(point) for point in columns), "W/GPU"], rows, width)
+    return [*lines, *_legend(history, columns, width)]
+
+
+def _cell(seen: Reading) -> tuple[str, ...]:
+    if seen.state == "not measured":
+        return (f"{ABSENT} ",)
+    if seen.state != "measured":
+        return (seen.state,)
+    steady, whole = seen.mean("steady_tok_s"), seen.mean("whole_tok_s")
+    return (f"{_NO_WINDOW if steady is None else rate(steady)} ", f"({rate(whole)})")
+
+
+def _watts(readings: Sequence[Reading]) -> str:
+    measured = [seen for seen in readings if seen.state == "measured"]
+    return watts(measured[-1].mean("watts_per_gpu")) if measured else ABSENT
+
+
+def _instead(trial: TrialHistory, meant: Intent) -> str:
+    row = trial.trial
+    if row.state == "alias":
+        return clean(f"the same as {row.alias_of}: not launched")
+    failed = _failure(trial)
+    if failed is not None:
+        return failed
+    if row.trial in meant.left_out:
+        return "not measured: left out by the budget"
+    words = {"interrupted": "not measured: interrupted", "open": "under way", "failed": "nothing measured"}
+    return words.get(row.state, "not measured")
+
+
+def _failure(trial: TrialHistory) -> str | None:
+    launches = [history.launch for history in trial.launches if history.launch.failure_class is not None]
+    if not launches:
+        return None
+    last = launches[-1]
+    return clean(f"failed: {last.failure_class} {'at start' if last.ready_at is None else 'under load'}")
+
+
+def _legend(history: RunHistory, columns: Sequence[Point], width: int) -> list[str]:
+    seen = [standing.reading(trial, point) for trial in history.trials for point in columns]
+    said = [f"{ABSENT} not measured"] if any(one.state == "not measured" for one in seen) else []
+    if any(one.state == "measured" and one.mean("steady_tok_s") is None for one in seen):
+        said.append(f"{_NO_WINDOW}: no steady window in that level")
+    most = max((len(one.levels) for one in seen), default=0)
+    if most > 1:
+        said.append(f"means of up to {most} levels")
+    said.append("W/GPU at the highest level measured")
+    return folded("", " · ".join(said), width, hang=2)
+
+
+def _comparison(history: RunHistory, meant: Intent, columns: Sequence[Point], width: int) -> list[str]:
+    base = standing.reference(history)
+    others = [trial for trial in standing.ranked(history) if trial is not base and _any_measured(trial)]
+    if base is None or not others:
+        return []
+    rows = []
+    for trial in others:
+        cells = tuple(_gain(standing.reading(trial, at), standing.reading(base, at)) for at in columns)
+        rows.append(Row(label=name_of(trial, meant), cells=cells))
+    return ["", *table(f"against {clean(base.trial.trial)}", [column(point) for point in columns], rows, width)]
+
+
+def _any_measured(trial: TrialHistory) -> bool:
+    return any(level.state == "measured" for level in trial.levels)
+
+
+def _gain(seen: Reading, base: Reading) -> tuple[str, ...]:
+    if seen.state != "measured" or base.state != "measured":
+        return ("not measured",)
+    return (f"{_change(seen, base, 'steady_tok_s')} ", f"({_change(seen, base, 'whole_tok_s')})")
+
+
+def _change(seen: Reading, base: Reading, figure: str) -> str:
+    ours, theirs = seen.mean(figure), base.mean(figure)
+    return change(ours, theirs) if ours is not None and theirs else ABSENT
+
+
+def _best(history: RunHistory, meant: Intent, width: int) -> list[str]:
+    found = standing.highest(history)
+    if found is None:
+        return folded("best", "nothing was measured", width)
+    label = f"best at {column(found.point)}"
+    hang = max(17, len(label) + 4)
+    lines: list[str] = []
+    if found.trial is None:
+        kept = " within its limits" if found.over_limit else ""
+        said = f"no config has a figure there{kept}"
+        lines += folded(label, said, width, hang=hang)
+    else:
+        seen = standing.reading(found.trial, found.point)
+        unit = "steady" if meant.maximize == "steady_tok_s" else "whole"
+        launches = "one launch" if seen.launches == 1 else f"{seen.launches} launches"
+        figure = f"{name_of(found.trial, meant)}, {rate(seen.mean(meant.maximize))} tok/s {unit}"
+        lines += folded(label, f"{figure}: highest measured ({launches}, not confirmed)", width, hang=hang)
+        for said in _beside(history, meant, found):
+            lines += folded("", said, width, hang=hang)
+    for slug, limit, value in found.over_limit:
+        seen_value = "not known" if value is None else f"{seconds(value)} s"
+        lines += folded("", clean(f"{slug} is left out: {limit} is {seen_value}"), width, hang=hang)
+    return lines
+
+
+def _beside(history: RunHistory, meant: Intent, found: standing.Highest) -> list[str]:
+    """The highest against the one behind it and against the reference, in both throughputs."""
+    assert found.trial is not None
+    seen = standing.reading(found.trial, found.point)
+    base = standing.reference(history)
+    said = []
+    if found.behind is not None and found.behind is not base:
+        said.append(_over(seen, standing.reading(found.behind, found.point), name_of(found.behind, meant)))
+    if found.trial is base:
+        return [*said, f"{clean(base.trial.trial)} is the reference: nothing measured there is higher"]
+    if base is not None and standing.reading(base, found.point).state == "measured":
+        said.append(_over(seen, standing.reading(base, found.point), clean(base.trial.trial)))
+    elif meant.wants_reference:
+        where = "at all" if base is None else f"at {column(found.point)}"
+        said.append(f"production was not measured {where}: no comparison")
+    return said
+
+
+def _over(seen: Reading, base: Reading, name: str) -> str:
+    return f"steady {_change(seen, base, 'steady_tok_s')}, whole {_change(seen, base, 'whole_tok_s')} over {name}"
+
+
+def _troubles(history: RunHistory, width: int) -> list[str]:
+    """What has no number, and why; then what else a person should know."""
+    lines: list[str] = []
+    for trial in history.trials:
+        for level in trial.levels:
+            if level.state in {"failed", "invalid"} and level.reason:
+                said = f"{trial.trial.trial} C={level.concurrency}: {level.reason}"
+                lines += folded(level.state, clean(said), width)
+        if _any_measured(trial) and (failed := _failure(trial)):
+            lines += folded("failed", clean(f"{trial.trial.trial}: {failed.removeprefix('failed: ')}"), width)
+    for note in history.notes[-_NOTES:]:
+        about = f"{note.trial}: " if note.trial else ""
+        lines += folded("note", clean(f"{about}{note.text}"), width)
+    if len(history.notes) > _NOTES:
+        lines += folded("", f"… and {len(history.notes) - _NOTES} earlier: tune show {history.run.run} --json", width)
+    return lines
+
+
+def _host(history: RunHistory, meant: Intent, width: int) -> list[str]:
+    run = history.run
+    touched = any(trial.launches for trial in history.trials if trial.trial.role == "candidate")
+    if run.restore_state == "verified":
+        said = f"production is back: {run.restore_detail}"
+    elif run.restore_state == "not-verified":
+        said = f"restored, not verified: {run.restore_detail}"
+    elif run.host_state:
+        said = run.host_state
+    elif touched or run.restore_state == "under-way":
+        said = f"not known, the run was not heard to its end; look: systemctl status {meant.unit} on {run.host}"
+    else:
+        said = "production was not touched"
+    return folded("host", clean(said), width)
+
+
+def _next(history: RunHistory, meant: Intent, width: int) -> list[str]:
+    run = history.run
+    steps = []
+    if run.state != "done":
+        sim = " --sim" if run.simulated else ""
+        steps.append(f"tune sweep {meant.path or run.sweep}{sim} --resume {run.run}")
+    failed = [trial for trial in history.trials if _failure(trial)]
+    steps += [f"tune show {run.run} --trial {trial.trial.trial} --journal" for trial in failed[:_NEXT]]
+    steps.append(f"tune show {run.run} --levels")
+    lines: list[str] = []
+    if run.state == "open":
+        lines += folded("state", f"running or killed; last heard of {moment(run.last_at):%Y-%m-%d %H:%M}", width)
+    for number, step in enumerate(steps):
+        lines += folded("" if number else "next", clean(step), width)
+    return lines
+
+
+def runs_text(runs: Sequence[RunSummary], *, width: int = 80) -> str:
+    """``tune runs``: one run a line, the latest first."""
+    rows = [("run", "begun", "state", "configs", "sweep on host")]
+    for one in runs:
+        run = one.run
+        failed = f", {one.failed} failed" if one.failed else ""
+        mark = " · SIMULATED" if run.simulated else ""
+        rows.append(
+            (
+                run.run,
+                f"{moment(run.started_at):%Y-%m-%d %H:%M}",
+                run.state,
+                f"{one.measured} of {one.trials} measured{failed}",
+                clean(f"{run.sweep} on {run.host}{mark}"),
+            )
+        )
+    sizes = [max(len(row[i]) for row in rows) + 2 for i in range(4)]
+    lines = []
+    for row in rows:
+        start = "".join(pad(text, size) for text, size in zip(row[:4], sizes, strict=True))
+        lines += folded(start, row[4], width, indent=0, hang=len(start))
+    return "\n".join(lines)

@@ -1,0 +1,165 @@
+"""One config of a run close up: its settings, its launches, every load point, and why it failed. Pure text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from orchestrator.core.figures import original_line
+from orchestrator.core.history import LaunchHistory, LaunchRow, LevelRow, RunHistory, TrialHistory, figures_of
+from orchestrator.errors import InputRefused
+from orchestrator.report import standing
+from orchestrator.report.show import marks
+from orchestrator.report.text import clean, clean_lines, folded, listed, phases, rate, seconds, watts, with_mark
+
+
+def find_trial(history: RunHistory, slug: str) -> TrialHistory:
+    """The config of that name. Raises ``InputRefused`` naming those there are."""
+    for trial in history.trials:
+        if trial.trial.trial == slug:
+            return trial
+    names = ", ".join(trial.trial.trial for trial in history.trials) or "none"
+    raise InputRefused(
+        f'run {history.run.run} has no config "{slug}"', remedy=f"tune show {history.run.run}; it has: {names}"
+    )
+
+
+def trial_text(history: RunHistory, trial: TrialHistory, *, width: int = 80) -> str:
+    """A config with its launches and load points."""
+    lines = _head(history, f"{trial.trial.trial} · {trial.trial.state}", width)
+    lines += folded("config", clean(f"{trial.trial.config_id}: {settings_words(trial)}"), width)
+    if trial.trial.alias_of:
+        lines += folded("same as", clean(trial.trial.alias_of), width)
+    for launch in trial.launches:
+        lines += ["", *_launch(launch, width)]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def levels_text(history: RunHistory, *, width: int = 80) -> str:
+    """Every load point of every config, in the form the original run's script printed, and ours beside it."""
+    lines = _head(history, "every load point", width)
+    for trial in standing.ranked(history):
+        for launch in trial.launches:
+            if any(level.purpose == "measure" for level in launch.levels):
+                lines += ["", f"  {clean(launch.launch.launch)}", *_levels(launch.levels, width)]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def journal_text(history: RunHistory, trials: Sequence[TrialHistory], *, width: int = 80) -> str:
+    """The journal lines that show why launches failed."""
+    failed = [launch.launch for trial in trials for launch in trial.launches if launch.launch.failure_class is not None]
+    lines = _head(history, "journal of what failed" if failed else "no launch failed", width)
+    for launch in failed:
+        lines += ["", *failure_lines(launch, width)]
+        lines += [f"  | {clean(line)}" for line in launch.evidence or ()]
+        lines += [] if launch.evidence else ["  no journal line was kept"]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def unit_text(trial: TrialHistory) -> str:
+    """The unit of the config's last launch as it was installed, or the argv where it was not ours to install."""
+    if not trial.launches:
+        raise InputRefused(f'config "{trial.trial.trial}" was never launched', remedy="tune render shows a unit")
+    launch = trial.launches[-1].launch
+    if not launch.unit_text:
+        return clean(" ".join(launch.argv))
+    return "\n".join(clean_lines(launch.unit_text))
+
+
+def settings_words(trial: TrialHistory) -> str:
+    """``pp-size 8 · tp-size 1 · cuda-graph on``."""
+    config = json.loads(trial.trial.config_json)
+    words = {True: "on", False: "off"}
+    flags = [
+        f"{name} {words.get(value, value) if isinstance(value, bool) else value}"
+        for name, value in config["flags"].items()
+    ]
+    return " · ".join([*flags, *(f"{name}={value}" for name, value in config["environment"].items())])
+
+
+def failure_lines(launch: LaunchRow, width: int) -> list[str]:
+    """A failed launch as a paragraph: the fact, how late, the next step, where the journal is."""
+    what = "did not become ready" if launch.ready_at is None else "failed under load"
+    lines = folded(
+        "", clean(f"{launch.launch} {what}: {launch.explanation} ({launch.failure_class})"), width, indent=2, hang=2
+    )
+    if launch.ready_at is None and launch.failed_after_s:
+        lines += folded("after", f"{launch.failed_after_s:.0f} s", width)
+    if launch.next_step:
+        lines += folded("try", clean(launch.next_step), width)
+    return lines
+
+
+def _head(history: RunHistory, what: str, width: int) -> list[str]:
+    run = history.run
+    mark = marks(run.simulated, standing.intent(run).lengths_assumed)
+    return with_mark(clean(f"{run.sweep} · run {run.run} · {what}"), mark, width)
+
+
+def _launch(history: LaunchHistory, width: int) -> list[str]:
+    launch = history.launch
+    lines = folded("launch", clean(f"{launch.launch}, {_began(launch)}"), width)
+    lines += folded(
+        "build", clean(" · ".join(f"{name} {value}" for name, value in launch.build.items() if value)), width
+    )
+    lines += _levels(history.levels, width)
+    if launch.failure_class is not None:
+        lines += failure_lines(launch, width)
+        lines += folded("journal", f"tune show {launch.run} --trial {clean(launch.trial)} --journal", width)
+    return lines
+
+
+def _began(launch: LaunchRow) -> str:
+    if launch.ready_at is None:
+        return launch.state
+    if not launch.ready_s:
+        return "measured as it ran"
+    parts = phases(launch.phases)
+    return f"ready after {launch.ready_s:.0f} s{f': {parts}' if parts else ''}"
+
+
+def _levels(levels: Sequence[LevelRow], width: int) -> list[str]:
+    lines: list[str] = []
+    for level in levels:
+        if level.purpose == "measure":
+            lines += _level(level, width)
+    return lines
+
+
+def _level(level: LevelRow, width: int) -> list[str]:
+    name = "" if level.workload == "default" else f"{clean(level.workload)} "
+    figures = figures_of(level)
+    if figures is None:
+        why = f": {level.reason}" if level.reason else ""
+        return folded("", clean(f"{name}C={level.concurrency}: {level.state}{why}"), width, hang=4)
+    lines = [f"    {name}{clean(original_line(figures))}"]
+    if level.state == "invalid":
+        lines += folded("", clean(f"invalid: {level.reason}"), width, hang=8)
+    return [*lines, *listed(_ours(level), width, indent=8)]
+
+
+def _ours(level: LevelRow) -> list[str]:
+    """What we say of a load point beside the familiar line. What is absent is left out."""
+    parts = [f"steady={rate(level.steady_tok_s)} tok/s" if level.steady_tok_s is not None else "no steady window"]
+    if level.ttft_p50_s is not None:
+        parts.append(f"ttft p50={seconds(level.ttft_p50_s)} p95={seconds(level.ttft_p95_s)} s")
+    if level.tpot_p50_s is not None and level.tpot_p95_s is not None:
+        parts.append(f"tpot p50={1000 * level.tpot_p50_s:.1f} p95={1000 * level.tpot_p95_s:.1f} ms")
+    if level.gap_p99_s is not None:
+        parts.append(f"gap p99={1000 * level.gap_p99_s:.1f} ms")
+    if level.watts_per_gpu is not None:
+        parts.append(f"{watts(level.watts_per_gpu)} W/GPU")
+    if level.telemetry is not None and level.telemetry.utilisation_mean is not None:
+        parts.append(f"util {level.telemetry.utilisation_mean:.0f} %")
+    answered = sum(
+        number or 0
+        for number in (
+            level.requests_ok,
+            level.requests_failed,
+            level.requests_short,
+            level.requests_over_long,
+            level.requests_tokens_unknown,
+        )
+    )
+    parts.append(f"{level.requests_ok} of {answered} as asked")
+    return parts
