@@ -55,6 +55,12 @@ def quote_exec(words: Sequence[str]) -> str:
     return " ".join(quote_exec_word(word) for word in words)
 
 
+def quote_exec_lines(words: Sequence[str]) -> str:
+    """As ``quote_exec``, each option on a line of its own. To systemd a backslash at a line's end is a blank."""
+    line = quote_exec(words)
+    return line.replace(" --", " \\\n    --") if not any(" --" in word for word in words) else line
+
+
 def quote_exec_word(word: str) -> str:
     """One word of a command line, never the first. Quotes only where they are needed, so units stay readable."""
     if _BARE.fullmatch(word):
@@ -70,7 +76,7 @@ def quote_environment(name: str, value: str) -> str:
 
 
 def quote_path(path: str) -> str:
-    """What stands behind ``WorkingDirectory=``: an absolute path as it is, ``%`` doubled. Quotes would be part of it."""
+    """What stands behind ``WorkingDirectory=``: an absolute path, ``%`` doubled. Quotes would be part of it."""
     _refuse_control(path)
     if not path.startswith("/") or path != path.strip() or path.endswith("\\"):
         raise InputRefused(f"not a path that a unit can hold: {path!r} (absolute, no blank or backslash at its end)")
@@ -184,7 +190,7 @@ def refuse_single_dollar(words: Sequence[str]) -> None:
 
 
 def split_words(value: str) -> tuple[str, ...]:
-    """Split as systemd does: blanks part words, quotes of either kind may stand anywhere, C escapes count everywhere."""
+    """Split as systemd does: at blanks; quotes of either kind may stand anywhere in a word, C escapes too."""
     words: list[str] = []
     word: str | None = None
     quote, at = "", 0

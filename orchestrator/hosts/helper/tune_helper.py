@@ -63,7 +63,7 @@ CLEAR_BOUND_S = 180.0  # ... and the driver to give the GPUs back
 RESTORE_BOUND_S = STOP_BOUND_S + CLEAR_BOUND_S + START_WAIT_S
 RESTORE_TRIES = 5  # by the dead man's switch; then a person has to look
 REQUEST_BYTES = 1 << 20
-JOURNAL_LINES, JOURNAL_BYTES, JOURNAL_LINE, JOURNAL_TAIL = 2000, 512 * 1024, 8192, 300  # a look's bounds
+JOURNAL_LINES, JOURNAL_BYTES, JOURNAL_LINE, JOURNAL_TAIL = 2000, 256 * 1024, 8192, 300  # a look's bounds
 
 Record = dict[str, Any]  # what record.json holds
 Answer = dict[str, Any]

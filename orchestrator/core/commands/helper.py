@@ -1,0 +1,247 @@
+"""What the helper on a host can be told, each verb with the parser of its answer.
+
+The helper takes one JSON object on standard input (so that no token is in a process list), answers with one JSON
+line, and checks every field by itself: ``hosts/helper/tune_helper.py`` has the list. How it is reached (root, or
+``sudo -n``) is decided once, in ``HelperCalls.prefix``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.core.commands import Answer, Command, Reply
+from orchestrator.core.units import (
+    Holder,
+    HostRecord,
+    Lease,
+    Listener,
+    Observation,
+    Progress,
+    RestoreState,
+    Role,
+    Survey,
+    Teardown,
+    TrialUnit,
+    UnitState,
+)
+from orchestrator.errors import HostFault, LeaseLost, Locked, UnitRefused
+
+HELPER_PATH = "/usr/local/libexec/tune/tune-helper"
+
+
+def sudoers_line(user: str) -> str:
+    """The one line that lets a login use the helper. It is as good as root: a unit can run anything."""
+    return f"{user} ALL=(root) NOPASSWD: {HELPER_PATH}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HelperCalls:
+    """The verbs for one service. ``prefix`` comes before the helper's path: nothing for root, else ``sudo -n``."""
+
+    host: str
+    service: str
+    unit: str
+    port: int
+    prefix: tuple[str, ...] = ()
+
+    def record(self) -> Command[HostRecord | None]:
+        """Who holds the service."""
+        return self._command("record", {}, lambda told: _record(told["record"]) if told["record"] else None)
+
+    def survey(self) -> Command[Survey]:
+        """What the host is; the engine's version is asked elsewhere, and not as root."""
+        return self._command("survey", self._place(), _survey)
+
+    def take(self, *, owner: str, run: str, purpose: str, ttl_s: float) -> Command[Lease]:
+        """Begin to hold; may take minutes when what an earlier run left has to be put back first."""
+
+        def lease(told: Mapping[str, Any]) -> Lease:
+            return Lease(service=self.service, run=run, token=told["token"], restored_first=told["restored_first"])
+
+        fields = {**self._place(), "owner": owner, "run": run, "purpose": purpose, "ttl_s": ttl_s}
+        return self._command("take", fields, lease)
+
+    def renew(self, lease: Lease, *, ttl_s: float) -> Command[None]:
+        """Move the deadline to ``ttl_s`` from now."""
+        return self._command("renew", {"token": lease.token, "ttl_s": ttl_s}, _nothing)
+
+    def free(self, lease: Lease) -> Command[None]:
+        """Stop holding."""
+        return self._command("free", {"token": lease.token}, _nothing)
+
+    def verify(self, unit: TrialUnit) -> Command[None]:
+        """systemd's own verdict on the text."""
+        return self._command("verify", {"unit": self.unit, "text": unit.text}, _nothing)
+
+    def install(self, lease: Lease, unit: TrialUnit) -> Command[None]:
+        """Put it in place and have it proved."""
+        meant = {"text": unit.text, "argv": list(unit.argv), "environment": dict(unit.environment)}
+        return self._command("install", {"token": lease.token, **meant}, _nothing)
+
+    def stop(self, lease: Lease, role: Role, *, deadline_s: float) -> Command[UnitState]:
+        """Stop a unit and wait until it is."""
+        fields = {"token": lease.token, "role": role, "deadline_s": deadline_s}
+        return self._command("stop", fields, lambda told: unit_state(told["state"]))
+
+    def start(self, lease: Lease, role: Role) -> Command[UnitState]:
+        """Start a unit; the answer has its new InvocationID."""
+        return self._command("start", {"token": lease.token, "role": role}, lambda told: unit_state(told["state"]))
+
+    def teardown(self) -> Command[Teardown]:
+        """Is everything let go that the next start needs."""
+        return self._command("teardown", self._place(), _teardown)
+
+    def watch(self, role: Role, cursor: str) -> Command[Observation]:
+        """One look at a unit."""
+        return self._command("watch", {**self._place(), "role": role, "cursor": cursor}, _observation)
+
+    def restore(self, lease: Lease) -> Command[None]:
+        """Order production back."""
+        return self._command("restore", {"token": lease.token}, _nothing)
+
+    def restoring(self) -> Command[RestoreState]:
+        """How far the host is with that."""
+        return self._command("restoring", {}, _restoring)
+
+    def _place(self) -> dict[str, Any]:
+        return {"unit": self.unit, "port": self.port}
+
+    def _command(
+        self, verb: str, fields: Mapping[str, Any], parse: Callable[[Mapping[str, Any]], Answer]
+    ) -> Command[Answer]:
+        request = json.dumps({"service": self.service, **fields}).encode()
+        argv = (*self.prefix, HELPER_PATH, verb)
+        return Command(argv=argv, stdin=request, parse=lambda reply: parse(self._told(verb, reply)))
+
+    def _told(self, verb: str, reply: Reply) -> Mapping[str, Any]:
+        """The answer's fields. Raises what it says went wrong."""
+        try:
+            told = json.loads(reply.stdout)
+        except ValueError:
+            raise self._mute(verb, reply) from None
+        if told["ok"]:
+            return dict(told)
+        raise self._refused(verb, told)
+
+    def _refused(self, verb: str, told: Mapping[str, Any]) -> HostFault | Locked:
+        kind, fact, evidence = told["kind"], f"{self.host}: {told['fact']}", told["evidence"]
+        if kind == "locked":
+            ending = f"ssh {self.host} sudo {HELPER_PATH} break {told['record']['service']}"
+            return Locked(
+                fact,
+                remedy=f"wait for it, or end it (production comes back first): {ending}",
+                host_state=f"{self.host}: nothing was changed",
+            )
+        if kind == "lease-lost":
+            return LeaseLost(
+                fact,
+                cause="the run showed no sign of life for too long, or somebody ended it",
+                remedy=f"look: ssh {self.host} sudo {HELPER_PATH} restoring {self.service}",
+            )
+        if kind == "unit":
+            return UnitRefused(fact, evidence=evidence)
+        if kind == "bad-request":
+            return HostFault(
+                f"{self.host}: tune and its helper there do not understand each other ({verb}: {told['fact']})",
+                remedy=f"tune host setup {self.host}",
+            )
+        return HostFault(fact, evidence=evidence)
+
+    def _mute(self, verb: str, reply: Reply) -> HostFault:
+        """No answer at all: it is not there, sudo says no, or it broke."""
+        said = reply.stderr.decode("utf-8", "replace").splitlines()[-5:]
+        if self.prefix and any(line.startswith(("sudo:", "Sorry,")) for line in said):
+            return HostFault(
+                f"{self.host}: sudo does not let this login run {HELPER_PATH}",
+                remedy=f"as root there, in a file of /etc/sudoers.d: {sudoers_line('USER')}",
+                evidence=said,
+            )
+        return HostFault(
+            f"{self.host}: the helper gave no answer to {verb} (exit status {reply.returncode})",
+            remedy=f"tune host setup {self.host}",
+            evidence=said or reply.text.splitlines()[-5:],
+        )
+
+
+def unit_state(seen: Mapping[str, str]) -> UnitState:
+    """``UnitState`` from systemd's own property names and spellings."""
+    return UnitState(
+        load_state=seen["LoadState"],
+        active_state=seen["ActiveState"],
+        sub_state=seen["SubState"],
+        result=seen["Result"],
+        invocation_id=seen["InvocationID"],
+        main_pid=int(seen["MainPID"] or 0),
+        n_restarts=int(seen["NRestarts"] or 0),
+        exec_main_code=int(seen["ExecMainCode"] or 0),
+        exec_main_status=int(seen["ExecMainStatus"] or 0),
+    )
+
+
+def _nothing(_: Mapping[str, Any]) -> None:
+    return None
+
+
+def _record(told: Mapping[str, Any]) -> HostRecord:
+    names = ("service", "owner", "run", "purpose", "since", "deadline", "boot_id", "state", "production")
+    return HostRecord(**{name: told[name] for name in names})
+
+
+def _holder(told: Mapping[str, Any]) -> Holder:
+    return Holder(
+        what=told["what"],
+        pid=told["pid"],
+        command=told["command"],
+        gpu=told.get("gpu"),
+        memory_mib=told.get("memory_mib"),
+    )
+
+
+def _teardown(told: Mapping[str, Any]) -> Teardown:
+    memory = told["gpu_memory_mib"]
+    return Teardown(
+        holders=tuple(_holder(holder) for holder in told["holders"]),
+        gpu_memory_mib=None if memory is None else tuple(memory),
+    )
+
+
+def _survey(told: Mapping[str, Any]) -> Survey:
+    production, gpus = told["production"], told["gpus"]
+    facts = dict(told["facts"])
+    if production["needs_reload"]:
+        facts["needs_reload"] = "yes"
+    return Survey(
+        production=unit_state(told["state"]),
+        production_argv=tuple(word.replace("$$", "$") for words in production["argv"] for word in words),
+        engine_version=None,
+        gpus=None if gpus is None else tuple(gpus),
+        foreign=tuple(_holder(app) for app in production["foreign"]),
+        facts=facts,
+    )
+
+
+def _observation(told: Mapping[str, Any]) -> Observation:
+    listener, progress = told["listener"], told["progress"]
+    return Observation(
+        unit=unit_state(told["state"]),
+        lines=tuple(told["lines"]),
+        cursor=told["cursor"],
+        progress=Progress(
+            cpu_ns=progress["cpu_ns"],
+            io_bytes=progress["io_bytes"],
+            journal_bytes=sum(len(line) + 1 for line in told["lines"]),
+            gpu_memory_mib=progress["gpu_memory_mib"],
+        ),
+        listener=None if listener is None else Listener(**listener),
+        argv=tuple(told["argv"]),
+    )
+
+
+def _restoring(told: Mapping[str, Any]) -> RestoreState:
+    state = told["state"]
+    return RestoreState(
+        phase=told["phase"], detail=told["detail"], production=None if state is None else unit_state(state)
+    )

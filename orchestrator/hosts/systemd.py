@@ -1,0 +1,142 @@
+"""A service under systemd on some host, behind ``core.ports.Service``: every word goes through the helper there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from orchestrator.core.commands import Answer, Command, Reply
+from orchestrator.core.commands.helper import HelperCalls
+from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.ports import Clock, Host
+from orchestrator.core.units import (
+    HostRecord,
+    Lease,
+    Observation,
+    RestoreState,
+    Role,
+    Survey,
+    Teardown,
+    TrialUnit,
+)
+from orchestrator.errors import OutcomeUnknown
+from orchestrator.hosts.helper.install import ensure_helper
+
+TAKE_S = 660.0  # a take-over restores first: the helper's own bounds for that, and a margin
+TAKE_TRIES, RETRY_EVERY_S = 3, 5.0
+MARGIN_S = 60.0  # for the round trip, and for waiting until another verb has let go of the host's lock
+VERSION_S = 60.0  # importing nothing of the engine, but its folder may be on a slow disk
+
+_VERSIONS = (
+    "import importlib.metadata as m, sys; "
+    "print(sys.version.split()[0]); "
+    "[print(n, next(iter({d.version for d in m.distributions(name=n)}), '')) for n in ('sglang', 'vllm', 'torch')]"
+)
+
+
+class SystemdService:
+    """Satisfies ``core.ports.Service``. ``owner`` is ``user@box``, as others see it on the host record."""
+
+    def __init__(self, host: Host, entry: ServiceEntry, *, owner: str, clock: Clock) -> None:
+        self._host = host
+        self._entry = entry
+        self._owner = owner
+        self._clock = clock
+        self._calls: HelperCalls | None = None
+        self._seen_journal: dict[str, int] = {}  # InvocationID -> bytes seen so far
+
+    def survey(self) -> Survey:
+        """Look at the host before anything is changed; the engine's version is asked of its own python."""
+        survey = self._run(self._helper.survey())
+        versions = self._host.run(self._ask_versions(), deadline_s=VERSION_S)
+        facts = {**survey.facts, **{name: version for name, version in versions.items() if name != self._entry.kind}}
+        return replace(survey, engine_version=versions.get(self._entry.kind), facts=facts)
+
+    def record(self) -> HostRecord | None:
+        """Who holds the service."""
+        return self._run(self._helper.record())
+
+    def take(self, *, run: str, purpose: str, ttl_s: float) -> Lease:
+        """Become the owner. When the link is lost it is asked again: a run may take over what it holds itself."""
+        command = self._helper.take(owner=self._owner, run=run, purpose=purpose, ttl_s=ttl_s)
+        for _ in range(TAKE_TRIES - 1):
+            try:
+                return self._run(command, deadline_s=TAKE_S)
+            except OutcomeUnknown:
+                self._clock.sleep(RETRY_EVERY_S)
+        return self._run(command, deadline_s=TAKE_S)
+
+    def renew(self, lease: Lease, *, ttl_s: float) -> None:
+        """Show a sign of life."""
+        self._run(self._helper.renew(lease, ttl_s=ttl_s))
+
+    def free(self, lease: Lease) -> None:
+        """Give the record back."""
+        self._run(self._helper.free(lease))
+
+    def verify(self, unit: TrialUnit) -> None:
+        """Have the host's systemd check the text under its real name."""
+        self._run(self._helper.verify(unit))
+
+    def install(self, lease: Lease, unit: TrialUnit) -> None:
+        """Put the trial unit in place; installing the same again changes nothing."""
+        self._run(self._helper.install(lease, unit))
+
+    def stop(self, lease: Lease, role: Role, *, deadline_s: float) -> None:
+        """Stop the unit, and return when it is."""
+        self._run(self._helper.stop(lease, role, deadline_s=deadline_s), deadline_s=deadline_s + MARGIN_S)
+
+    def teardown(self) -> Teardown:
+        """One look at who still holds what the next start needs."""
+        return self._run(self._helper.teardown())
+
+    def start(self, lease: Lease, role: Role) -> str:
+        """Start it and return its InvocationID; what runs already is left running."""
+        return self._run(self._helper.start(lease, role), deadline_s=2 * MARGIN_S).invocation_id
+
+    def watch(self, role: Role, cursor: str = "") -> Observation:
+        """One look at the unit. ``progress.journal_bytes`` counts what this object has seen of the invocation."""
+        seen = self._run(self._helper.watch(role, cursor))
+        invocation = seen.unit.invocation_id
+        before = self._seen_journal.get(invocation, 0) if cursor else 0
+        self._seen_journal[invocation] = before + seen.progress.journal_bytes
+        return replace(seen, progress=replace(seen.progress, journal_bytes=self._seen_journal[invocation]))
+
+    def restore(self, lease: Lease) -> None:
+        """Ask the host to put production back by itself."""
+        self._run(self._helper.restore(lease))
+
+    def restoring(self) -> RestoreState:
+        """How far the host is with that."""
+        return self._run(self._helper.restoring())
+
+    @property
+    def _helper(self) -> HelperCalls:
+        """The helper's verbs; on first contact it is checked, and put there when we are root."""
+        if self._calls is None:
+            entry = self._entry
+            prefix = ensure_helper(self._host)
+            self._calls = HelperCalls(
+                host=self._host.name, service=entry.name, unit=entry.unit, port=entry.port, prefix=prefix
+            )
+        return self._calls
+
+    def _run(self, command: Command[Answer], *, deadline_s: float = MARGIN_S + 30.0) -> Answer:
+        return self._host.run(command, deadline_s=deadline_s)
+
+    def _ask_versions(self) -> Command[Mapping[str, str]]:
+        """Versions installed in the engine's environment. Never as root when the service has a user of its own.
+
+        The folder may be writable by that user, and what it holds is run.
+        """
+        python = (f"{self._entry.engine_folder}/bin/python", "-I", "-c", _VERSIONS)
+        as_root = self._helper.prefix == ()
+        prefix = ("runuser", "-u", self._entry.user, "--") if as_root and self._entry.user else ()
+        return Command(argv=(*prefix, *python), parse=_versions)
+
+
+def _versions(reply: Reply) -> Mapping[str, str]:
+    """Lines ``name version``, python's own version first. Empty when that python could not be asked."""
+    lines = reply.text.splitlines() if reply.returncode == 0 else []
+    found = {"python": lines[0]} if lines else {}
+    return {**found, **{name: version for name, _, version in (line.partition(" ") for line in lines[1:]) if version}}
