@@ -108,6 +108,11 @@ def expand(sweep: Sweep) -> Grid:
     return Grid(points=tuple(unique.values()), raw=search.raw, removed=removed, merged=merged)
 
 
+def read_where(text: str) -> Where:
+    """An expression over every name there is. Raises ``WhereRefused``."""
+    return parse(text, [*(name.replace("-", "_") for name in names()), "gpus"])
+
+
 def check_where(sweep: Sweep, text: str) -> WhereRefused | None:
     """What is wrong with an expression, asked about the first combinations of the axes it needs; None for nothing."""
     try:
@@ -128,7 +133,7 @@ def _needed(axes: Sequence[Axis], where: Where) -> tuple[Axis, ...]:
 
 def _read(sweep: Sweep, text: str) -> Where:
     """Parse over every name there is, then ask that each has a value in this sweep."""
-    where = parse(text, [*(name.replace("-", "_") for name in names()), "gpus"])
+    where = read_where(text)
     bound = set(_fixed_values(sweep)).union(*(_names_of(axis) for axis in sweep.axes))
     for name in sorted(where.names - bound):
         if name == "gpus":

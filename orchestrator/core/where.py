@@ -97,7 +97,7 @@ def parse(text: str, known: Collection[str]) -> Where:
     try:
         _bound(tree.body)
         operands = _operands(tree.body)
-        parts = tuple(Part(names=_names(operand, known), evaluate=_compile(operand)) for operand in operands)
+        parts = tuple(Part(names=_names(operand, text, known), evaluate=_compile(operand)) for operand in operands)
     except _UnknownName as unknown:
         raise WhereRefused(text, str(unknown), nearest=unknown.nearest) from None
     except _Problem as problem:
@@ -136,11 +136,19 @@ def _bound(tree: ast.expr) -> None:
         pending.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
 
 
-def _names(tree: ast.expr, known: Collection[str]) -> frozenset[str]:
+def _hyphened(name: str, text: str, known: Collection[str]) -> list[str]:
+    """Known names that stand in the text with hyphens, which are minus signs here: the longest first."""
+    found = [one for one in known if "_" in one and name in one.split("_") and one.replace("_", "-") in text]
+    return sorted(found, key=len, reverse=True)
+
+
+def _names(tree: ast.expr, text: str, known: Collection[str]) -> frozenset[str]:
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - CONSTANTS.keys()
     for name in sorted(names):
         if name not in known:
-            match = difflib.get_close_matches(name, [*known, *CONSTANTS], n=1, cutoff=0.6)
+            match = _hyphened(name, text, known) or difflib.get_close_matches(
+                name, [*known, *CONSTANTS], n=1, cutoff=0.6
+            )
             raise _UnknownName(name, match[0] if match else None)
     return frozenset(names)
 

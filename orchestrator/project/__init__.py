@@ -14,11 +14,11 @@ from orchestrator.core.inventory import Inventory
 from orchestrator.core.sweep import Sweep
 from orchestrator.errors import InputRefused
 from orchestrator.project.document import Document, read_document
-from orchestrator.project.faults import Faults
+from orchestrator.project.faults import Faults, nearest
 from orchestrator.project.inventory import read_inventory
 from orchestrator.project.sweep import read_sweep
 
-__all__ = ["Project", "shipped"]
+__all__ = ["Project", "nearest", "shipped"]
 
 INVENTORY = "inventory.yaml"
 
@@ -80,11 +80,11 @@ class Project:
         assert sweep is not None  # without one there is a fault
         return sweep
 
-    def _inventory(self, faults: Faults) -> tuple[Inventory, tuple[str, ...]]:
-        """The sound part of the inventory, and the names of all its services."""
+    def _inventory(self, faults: Faults) -> tuple[Inventory, tuple[str, ...] | None]:
+        """The sound part of the inventory, and the names of all its services; None when it could not be read."""
         document = read_document(self.folder / INVENTORY, INVENTORY, faults)
         if document is None:
-            return Inventory(hosts={}, services={}), ()
+            return Inventory(hosts={}, services={}), None
         inventory = read_inventory(document, self.folder, (self.folder / "templates", shipped("templates")), faults)
         return inventory, _service_names(document)
 

@@ -28,8 +28,12 @@ def validate(shape: type[Model], document: Document, faults: Faults) -> Model:
         except ValidationError as error:
             for detail in error.errors(include_url=False):
                 loc = tuple(detail["loc"])
-                if not any(loc[: len(place)] == place for place in told):
-                    faults.add(_fault(shape, document, loc, detail))
+                if any(loc[: len(place)] == place for place in told):
+                    continue
+                if detail["type"] == "extra_forbidden":
+                    _add_unknown_key(shape, document, loc, faults)
+                else:
+                    faults.add(_fault(document, loc, detail))
             told.extend(_take_out(data, tuple(detail["loc"])) for detail in error.errors(include_url=False))
 
 
@@ -59,10 +63,8 @@ def _take_out(data: dict[str, Any], loc: Place) -> Place:
     return place
 
 
-def _fault(shape: type[Shape], document: Document, loc: Place, detail: Any) -> Fault:
+def _fault(document: Document, loc: Place, detail: Any) -> Fault:
     line = document.line(loc)
-    if detail["type"] == "extra_forbidden":
-        return _unknown_key(shape, document, loc, line)
     node = document.node(loc)
     place = loc
     while node is None and place:  # a validator's own steps are not in the file
@@ -76,14 +78,16 @@ def _fault(shape: type[Shape], document: Document, loc: Place, detail: Any) -> F
     return Fault(document.name, line, dotted(place), f"read {shown(node)}; accepted: {accepted or detail['msg']}")
 
 
-def _unknown_key(shape: type[Shape], document: Document, loc: Place, line: int) -> Fault:
-    key = str(loc[-1])
+def _add_unknown_key(shape: type[Shape], document: Document, loc: Place, faults: Faults) -> None:
+    key, line, path = str(loc[-1]), document.line(loc), dotted(loc[:-1])
     holder = _shape_at(shape, loc[:-1])
     if key in holder.not_yet:
-        return Fault(document.name, line, dotted(loc[:-1]), f'"{key}" is {NOT_YET}')
+        faults.add(Fault(document.name, line, path, f'"{key}" is {NOT_YET}'))
+        return
     keys = [field.alias or name for name, field in holder.model_fields.items()]
-    hint = holder.hints.get(key) or did_you_mean(nearest(key, keys)) or f"accepted: {', '.join(keys)}"
-    return Fault(document.name, line, dotted(loc[:-1]), f'unknown key "{key}"', hint=hint)
+    meant = nearest(key, keys)
+    hint = holder.hints.get(key) or did_you_mean(meant) or f"accepted: {', '.join(keys)}"
+    faults.add_unknown_key(Fault(document.name, line, path, f'unknown key "{key}"', hint=hint), meant)
 
 
 def _shape_at(shape: type[Shape], loc: Place) -> type[Shape]:
@@ -108,5 +112,6 @@ def _without_none(annotation: Any) -> Any:
 
 def missing(document: Document, place: Place, key: str, faults: Faults, *, hint: str | None = None) -> None:
     """Add the fault that a key which must be there is not."""
-    if document.node((*place, key)) is None:  # else it was written and is told as misread
-        faults.add(Fault(document.name, document.line(place), dotted(place), f'key "{key}" is missing', hint=hint))
+    if document.node((*place, key)) is not None or faults.is_misspelt(document.name, dotted(place), key):
+        return  # it was written, and is told as misread or misspelt
+    faults.add(Fault(document.name, document.line(place), dotted(place), f'key "{key}" is missing', hint=hint))

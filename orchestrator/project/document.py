@@ -23,6 +23,7 @@ MAX_BYTES = 2**20
 MAX_NODES = 50_000
 MAX_DEPTH = 16
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SWITCH = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
 _NOTHING = {"", "~", "null"}
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})\Z")
@@ -76,49 +77,71 @@ def _child(node: Node | None, step: str | int) -> Node | None:
     return None
 
 
-def read_text(path: Path, name: str, faults: Faults, *, limit: int = MAX_BYTES) -> str | None:
+@dataclass(frozen=True)
+class Mention:
+    """Where a file is named by another one: faults of the file as a whole are told there."""
+
+    document: Document
+    place: Place
+
+
+class _Unreadable(Exception):
+    """One fault that ends the reading of a file."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.text)
+        self.fault = fault
+
+
+def read_text(
+    path: Path, name: str, faults: Faults, *, limit: int = MAX_BYTES, mention: Mention | None = None
+) -> str | None:
     """The file's text (UTF-8, with or without a byte order mark), or None after adding the fault."""
-    content = _read_bytes(path, name, faults, limit)
-    if content is None:
-        return None
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        faults.add(
-            Fault(name, line, "", f"is not UTF-8 text: byte 0x{content[error.start]:02x} at offset {error.start}")
-        )
+        return _text(name, _content(path, name, limit, mention))
+    except _Unreadable as unreadable:
+        faults.add(unreadable.fault)
         return None
-    control = re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", text)
-    if control:
-        line = text.count("\n", 0, control.start()) + 1
-        faults.add(Fault(name, line, "", f"is not text: control character 0x{ord(control.group()):02x}"))
-        return None
-    return text
 
 
-def _read_bytes(path: Path, name: str, faults: Faults, limit: int) -> bytes | None:
+def _content(path: Path, name: str, limit: int, mention: Mention | None) -> bytes:
     """Regular files only, opened without blocking: a pipe or a device named by mistake must not hang."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        faults.add(Fault(name, None, "", "does not exist"))
-        return None
+        raise _whole(name, "does not exist", mention) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        faults.add(Fault(name, None, "", f"cannot be read: {reason}"))
-        return None
+        raise _whole(name, f"cannot be read: {reason}", mention) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _whole(name, "is no regular file", mention)
     with os.fdopen(descriptor, "rb") as file:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            what = "is a folder" if stat.S_ISDIR(mode) else "is not a regular file"
-            faults.add(Fault(name, None, "", f"{what}; a file is needed"))
-            return None
         content = file.read(limit + 1)
     if len(content) > limit:
-        faults.add(Fault(name, None, "", f"is larger than {limit // 1024} KiB"))
-        return None
+        raise _whole(name, f"is larger than {limit // 1024} KiB", mention)
     return content
+
+
+def _whole(name: str, text: str, mention: Mention | None) -> _Unreadable:
+    if mention is None:
+        return _Unreadable(Fault(name, None, "", text))
+    document, place = mention.document, mention.place
+    return _Unreadable(Fault(document.name, document.line(place), dotted(place), f"{name} {text}"))
+
+
+def _text(name: str, content: bytes) -> str:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        what = f"is not UTF-8 text: byte 0x{content[error.start]:02x} at offset {error.start}"
+        raise _Unreadable(Fault(name, line, "", what)) from None
+    control = _CONTROL.search(text)
+    if control:
+        line = text.count("\n", 0, control.start()) + 1
+        raise _Unreadable(Fault(name, line, "", f"is not text: control character 0x{ord(control.group()):02x}"))
+    return text
 
 
 def read_document(path: Path, name: str, faults: Faults) -> Document | None:
@@ -154,12 +177,6 @@ def _yaml_hint(text: str, line: int) -> str | None:
     if line <= len(lines) and "\t" in lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip()) + 1]:
         return "the line is indented with a tab; YAML takes spaces only"
     return None
-
-
-class _Unreadable(Exception):
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.text)
-        self.fault = fault
 
 
 class _Reader:

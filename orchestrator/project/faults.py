@@ -31,11 +31,22 @@ class Faults:
 
     def __init__(self) -> None:
         self._found: list[Fault] = []
+        self._misspelt: set[tuple[str, str, str]] = set()
 
     def add(self, fault: Fault) -> None:
         """Note a fault; the same one twice is told once."""
         if fault not in self._found:
             self._found.append(fault)
+
+    def add_unknown_key(self, fault: Fault, meant: str | None) -> None:
+        """Note a key that is unknown; ``meant`` is then not told as missing."""
+        self.add(fault)
+        if meant is not None:
+            self._misspelt.add((fault.file, fault.path, meant))
+
+    def is_misspelt(self, file: str, path: str, key: str) -> bool:
+        """Whether a key that is not there was told as a misspelt one."""
+        return (file, path, key) in self._misspelt
 
     @property
     def count(self) -> int:

@@ -36,8 +36,13 @@ class _Reader:
         if not 1 <= len(node) <= MAX_POINTS:
             self._fault(place, dotted(place), f"read {len(node)} values; accepted: 1 to {MAX_POINTS}")
             return None
-        is_group = all(isinstance(item, dict) for item in node)
-        points = self._group(name, node) if is_group else self._single(name, node)
+        members = [isinstance(item, dict) for item in node]
+        if any(members) and not all(members):
+            odd: Place = (*place, members.index(False))
+            text = f"read {shown(node[members.index(False)])} among mappings; accepted: mappings only, or values only"
+            self._fault(odd, dotted(place), text)
+            return None
+        points = self._group(name, node) if all(members) else self._single(name, node)
         self._claim(name, points)
         points = self._distinct(place, points)
         return Axis(name=name, points=tuple(point for _, point in points)) if points else None

@@ -6,13 +6,14 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
+from orchestrator.core.config import FlagValue
 from orchestrator.core.inventory import HostEntry, Inventory, Model, SecretRef, ServiceEntry, Startup
 from orchestrator.project import shapes
 from orchestrator.project.checked import missing, validate
-from orchestrator.project.document import Document, Place, dotted, read_text
+from orchestrator.project.document import Document, Mention, Place, dotted, read_text
 from orchestrator.project.faults import Fault, Faults, did_you_mean, nearest
 from orchestrator.project.model import read_model
-from orchestrator.project.settings import read_environment, read_flags
+from orchestrator.project.settings import foreign_flags, read_environment, read_flags
 from orchestrator.project.words import ENVIRONMENT_NAME, HOST_NAME, ONE_NAME
 
 MAX_TEMPLATE = 256 * 1024
@@ -97,7 +98,7 @@ class _Service:
         engines = self._engines(host, folder)
         engine = self._engine(engines)
         template = self._template(templates)
-        flags = read_flags(self.document, (*self.place, "flags"), shape.flags, self.faults)
+        flags = self._flags()
         environment = read_environment(self.document, (*self.place, "environment"), shape.environment, self.faults)
         secrets = self._secrets()
         model = self._model(folder, str(flags.get("model-path", self.name)))
@@ -123,6 +124,8 @@ class _Service:
             startup=Startup(timeout_s=shape.startup.timeout, no_progress_s=shape.startup.no_progress),
             lease_s=shape.lease,
             kept=tuple(shape.kept),
+            kind="vllm" if shape.kind == "vllm" else "sglang",
+            extra_args=tuple(shape.extra_args),
         )
 
     def _fault(self, key: str, text: str, hint: str | None = None) -> None:
@@ -134,7 +137,8 @@ class _Service:
         if name is None:
             return None
         if name not in hosts:
-            if self.document.node(("hosts", name)) is None:
+            is_told = self.faults.is_misspelt(self.document.name, "", "hosts")
+            if self.document.node(("hosts", name)) is None and not is_told:
                 hint = did_you_mean(nearest(name, hosts)) or "add it under hosts"
                 self._fault("host", f'read "{name}"; accepted: {" or ".join(hosts) or "a name under hosts"}', hint)
             return None
@@ -179,7 +183,15 @@ class _Service:
             hint = did_you_mean(nearest(self.shape.template, known))
             self._fault("template", f'read "{self.shape.template}"; accepted: {" or ".join(known)}', hint)
             return None
-        return read_text(found[0], f"templates/{self.shape.template}", self.faults, limit=MAX_TEMPLATE)
+        mention = Mention(self.document, (*self.place, "template"))
+        shown = f"templates/{self.shape.template}"
+        return read_text(found[0], shown, self.faults, limit=MAX_TEMPLATE, mention=mention)
+
+    def _flags(self) -> dict[str, FlagValue]:
+        place = (*self.place, "flags")
+        if self.shape.kind == "sglang":
+            return read_flags(self.document, place, self.shape.flags, self.faults)
+        return foreign_flags(self.document, place, self.shape.flags, self.faults)
 
     def _secrets(self) -> tuple[SecretRef, ...]:
         secrets = []
@@ -187,9 +199,11 @@ class _Service:
             key = f"secrets.{name}"
             if not ENVIRONMENT_NAME.fullmatch(name):
                 self._fault(key, f'"{name}" is no name of an environment variable; accepted: letters, digits and _')
-            if (secret.file is None) == (secret.env is None):
-                self._fault(key, "accepted: one of file and env")
-            secrets.append(SecretRef(name=name, file=secret.file, env=secret.env))
+            if [secret.file, secret.env, secret.host_file].count(None) != 2:
+                self._fault(key, "accepted: one of file, env and host-file")
+            if (secret.host_file is None) != (secret.variable is None):
+                self._fault(key, "accepted: host-file and variable together, or neither")
+            secrets.append(SecretRef(name=name, **dict(secret)))
         return tuple(secrets)
 
     def _model(self, folder: Path, name: str) -> Model | None:
@@ -198,7 +212,8 @@ class _Service:
                 missing(self.document, (*self.place, "model"), "config", self.faults)
             return None
         path = self.shape.model.config
-        return read_model(folder / Path(path).expanduser(), path, name, self.faults)
+        mention = Mention(self.document, (*self.place, "model", "config"))
+        return read_model(folder / Path(path).expanduser(), path, name, mention, self.faults)
 
 
 def is_version(text: str) -> bool:

@@ -11,7 +11,7 @@ from orchestrator.core.prompts import PROMPTS
 from orchestrator.core.workload import Lengths, Prompt, Workload
 from orchestrator.project import shapes
 from orchestrator.project.checked import missing
-from orchestrator.project.document import Document, Place, Scalar, dotted, read_text
+from orchestrator.project.document import Document, Mention, Place, Scalar, dotted, read_text
 from orchestrator.project.faults import Fault, Faults, did_you_mean, nearest
 from orchestrator.project.words import NOT_YET, shown
 
@@ -71,7 +71,8 @@ def _prompts(document: Document, nodes: Sequence[Any], folder: Path, faults: Fau
             text = f"{what}; accepted: names of prompts, or a .jsonl file"
             faults.add(Fault(document.name, line, dotted(place), text))
         elif node.text.endswith(".jsonl"):
-            prompts += _prompt_file(folder / Path(node.text).expanduser(), node.text, faults)
+            path = folder / Path(node.text).expanduser()
+            prompts += _prompt_file(path, node.text, Mention(document, place), faults)
         elif node.text in PROMPTS:
             prompts.append(PROMPTS[node.text])
         else:
@@ -82,9 +83,9 @@ def _prompts(document: Document, nodes: Sequence[Any], folder: Path, faults: Fau
     return tuple(prompts)
 
 
-def _prompt_file(path: Path, shown_as: str, faults: Faults) -> list[Prompt]:
+def _prompt_file(path: Path, shown_as: str, mention: Mention, faults: Faults) -> list[Prompt]:
     """Prompts of a file with one JSON object a line: {"prompt": "…"}. They are named FILE:LINE."""
-    text = read_text(path, shown_as, faults, limit=16 * 2**20)
+    text = read_text(path, shown_as, faults, limit=16 * 2**20, mention=mention)
     if text is None:
         return []
     prompts: list[Prompt] = []
@@ -135,7 +136,9 @@ def _lengths(
     line = document.line(place)
     kinds = {"around": shape.around, "fixed": shape.fixed, "listed": shape.listed, "natural": shape.natural}
     written = [kind for kind in kinds if document.node((*place, kind)) is not None]
-    if len(written) > 1 or (not written and shape.around is None):
+    node = document.node(place)
+    is_empty = isinstance(node, dict) and node.keys() <= {"assumed"}
+    if len(written) > 1 or is_empty:
         text = f"read {' and '.join(written) or 'none of them'}; accepted: one of {', '.join(kinds)}"
         faults.add(Fault(document.name, line, dotted(place), text))
         return None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.core.inventory import Model
-from orchestrator.project.document import read_text
+from orchestrator.project.document import Mention, read_text
 from orchestrator.project.faults import Fault, Faults
 
 # Model field: the names it goes by, most usual first.
@@ -28,9 +28,12 @@ _OPTIONAL = {
 }
 
 
-def read_model(path: Path, shown: str, name: str, faults: Faults) -> Model | None:
-    """The model's dimensions, or None after adding every fault. ``name`` is what it is served from."""
-    text = read_text(path, shown, faults)
+def read_model(path: Path, shown: str, name: str, mention: Mention, faults: Faults) -> Model | None:
+    """The model's dimensions, or None after adding every fault.
+
+    ``shown`` is the file as faults name it, ``name`` what the model is served from, ``mention`` who names the file.
+    """
+    text = read_text(path, shown, faults, mention=mention)
     if text is None:
         return None
     try:

@@ -53,7 +53,9 @@ def read_setting(document: Document, place: Place, name: str, node: Node, faults
         return None
     line = document.line(place)
     if isinstance(node, dict) or (isinstance(node, list) and not all(isinstance(item, Scalar) for item in node)):
-        faults.add(Fault(document.name, line, dotted(place), f"read {shown(node)}; accepted: a value of {flag.name}"))
+        faults.add(
+            Fault(document.name, line, dotted(place), f"read {shown(node)}; accepted: a single value or a list of them")
+        )
         return None
     try:
         found = setting(name, _raw(flag, node))
@@ -110,6 +112,21 @@ def _is_allowed(document: Document, place: Place, flag: Flag, node: Node, faults
         return True
     faults.add(Fault(document.name, document.line(place), dotted(place[:-1]), text))
     return False
+
+
+def foreign_flags(document: Document, place: Place, raw: Mapping[str, Node], faults: Faults) -> dict[str, FlagValue]:
+    """Flags of another engine: there is no catalogue to ask, so names and values are kept as written."""
+    flags: dict[str, FlagValue] = {}
+    for name, node in raw.items():
+        if isinstance(node, list) and all(isinstance(item, Scalar) for item in node):
+            flags[name] = tuple(str(item) for item in node)
+        elif isinstance(node, Scalar) and node.value is not None:
+            flags[name] = node.value
+        else:
+            here = (*place, name)
+            text = f"read {shown(node)}; accepted: a value, or a list of values"
+            faults.add(Fault(document.name, document.line(here), dotted(here), text))
+    return flags
 
 
 def read_environment(document: Document, place: Place, raw: Mapping[str, str], faults: Faults) -> dict[str, str]:

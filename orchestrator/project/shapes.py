@@ -76,6 +76,9 @@ class ModelFile(Shape):
 class Secret(Shape):
     file: Text | None = None
     env: Text | None = None
+    host_file: Absolute | None = None
+    variable: Text | None = None
+    flag: Text | None = None
 
 
 class Startup(Shape):
@@ -91,9 +94,10 @@ class Service(Shape):
     }
 
     host: Annotated[str | None, BeforeValidator(one_host)] = None
+    kind: Annotated[str, BeforeValidator(choice("sglang", "vllm"))] = "sglang"
     unit: UnitName | None = None
     template: TemplateName = "sglang.service.j2"
-    user: Annotated[str | None, BeforeValidator(pattern(r"[a-z_][a-z0-9_-]{0,31}\$?", "a user name"))] = None
+    user: Annotated[str | None, BeforeValidator(pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,30}\$?", "a user name"))] = None
     working_directory: Absolute | None = None
     engines: dict[str, Text] | None = None
     engine: Text | None = None
@@ -104,6 +108,7 @@ class Service(Shape):
     ] = None
     reach: Annotated[str, BeforeValidator(choice("direct", "ssh-forward"))] = "direct"
     flags: dict[str, Any] = {}
+    extra_args: Annotated[list[EnvironmentText], BeforeValidator(one_or_many)] = []
     environment: dict[str, EnvironmentText] = {}
     secrets: dict[str, Secret] = {}
     startup: Startup = Startup()

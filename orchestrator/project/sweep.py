@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.core.config import FlagValue
-from orchestrator.core.grid import check_where
+from orchestrator.core.grid import check_where, read_where
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.sweep import Axis, Budget, Objective, Repeats, Sweep
+from orchestrator.core.where import WhereRefused
 from orchestrator.project import shapes
 from orchestrator.project.checked import missing, validate
 from orchestrator.project.document import Document, Place, dotted
@@ -21,11 +23,12 @@ _LIMITS = tuple(f"{what}_{which}" for what in ("ttft", "tpot", "gap") for which 
 
 
 def read_sweep(
-    document: Document, path: Path, services: Mapping[str, ServiceEntry], names: tuple[str, ...], faults: Faults
+    document: Document, path: Path, services: Mapping[str, ServiceEntry], names: tuple[str, ...] | None, faults: Faults
 ) -> Sweep | None:
     """The sweep, or None when it cannot be built; every fault is added.
 
-    ``services`` are the sound entries of the inventory, ``names`` all it has, so that a fault there is told once.
+    ``services`` are the sound entries of the inventory, ``names`` all it has (None: it could not be read),
+    so that a fault there is told once.
     """
     shape = validate(shapes.SweepFile, document, faults)
     service = _service(document, shape.service, services, names, faults)
@@ -37,6 +40,7 @@ def read_sweep(
     _check_objective(document, shape.objective, workload.concurrency if workload else (), faults)
     _check_budget(document, shape.budget, faults)
     if service is None or workload is None:
+        _check_words(document, shape.where, faults)
         return None
     sweep = Sweep(
         name=path.stem,
@@ -59,23 +63,47 @@ def read_sweep(
         order="as-listed" if shape.order == "as-listed" else "shuffled",
         seed=shape.seed,
     )
-    for index, text in enumerate(sweep.where):
-        refused = check_where(sweep, text)
-        if refused is not None:
-            line = document.line(("where", index))
-            faults.add(
-                Fault(document.name, line, "where", f'"{text}": {refused.problem}', hint=did_you_mean(refused.nearest))
-            )
+    _check_where(document, sweep, faults)
     return sweep
 
 
+def _check_where(document: Document, sweep: Sweep, faults: Faults) -> None:
+    host = sweep.service.host
+    if host.gpus is None and faults.count:  # the count may be among what the inventory was refused for
+        service = replace(sweep.service, host=replace(host, gpus=1))
+        sweep = replace(sweep, service=service)
+    for index, text in enumerate(sweep.where):
+        refused = check_where(sweep, text)
+        if refused is not None:
+            faults.add(_where_fault(document, index, refused))
+
+
+def _check_words(document: Document, where: Sequence[str], faults: Faults) -> None:
+    """Without a service only the words of an expression can be judged."""
+    for index, text in enumerate(where):
+        try:
+            read_where(text)
+        except WhereRefused as refused:
+            faults.add(_where_fault(document, index, refused))
+
+
+def _where_fault(document: Document, index: int, refused: WhereRefused) -> Fault:
+    line = document.line(("where", index))
+    text = f'"{refused.expression}": {refused.problem}'
+    return Fault(document.name, line, "where", text, hint=did_you_mean(refused.nearest))
+
+
 def _service(
-    document: Document, name: str | None, services: Mapping[str, ServiceEntry], names: tuple[str, ...], faults: Faults
+    document: Document,
+    name: str | None,
+    services: Mapping[str, ServiceEntry],
+    names: tuple[str, ...] | None,
+    faults: Faults,
 ) -> ServiceEntry | None:
     if name is None:
         missing(document, (), "service", faults)
         return None
-    if name not in names:
+    if names is not None and name not in names:
         hint = did_you_mean(nearest(name, names))
         text = f'read "{name}"; accepted: {" or ".join(names) or "a service of inventory.yaml"}'
         faults.add(Fault(document.name, document.line(("service",)), "service", text, hint=hint))

@@ -1,0 +1,74 @@
+"""``tune plan``: what a sweep would do. Reads files and the store; touches no host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from orchestrator.core.plan import Plan
+
+
+@click.command()
+@click.argument("sweep_file", metavar="SWEEP", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="The whole plan as JSON: every config, rule and number.")
+@click.pass_context
+def plan(ctx: click.Context, sweep_file: Path, as_json: bool) -> None:
+    """Show what a sweep would do: the grid, what is refused and why, how long it takes. Nothing is touched.
+
+    \b
+    tune plan sweeps/k26_pp.yaml
+    tune plan sweeps/k26_pp.yaml --json | jq '.trials[].slug'
+
+    Exit 3 when the plan does not fit its budget.
+    """
+    import json  # noqa: PLC0415 - start-up time of `tune --help`, here and below
+
+    from orchestrator.report.plan import plan_text  # noqa: PLC0415
+
+    made = planned(current_folder(ctx), sweep_file)
+    click.echo(json.dumps(made.as_json(), indent=2) if as_json else plan_text(made))
+    refuse_unfit(made)
+
+
+def current_folder(ctx: click.Context) -> Path:
+    """The project folder the command line names; the working directory when a command runs alone."""
+    folder = (ctx.obj or {}).get("folder", Path.cwd())
+    return Path(folder)
+
+
+def planned(folder: Path, sweep_file: Path) -> Plan:
+    """The plan of a sweep file now, with the start times recorded in this project. Raises ``InputRefused``."""
+    from datetime import datetime  # noqa: PLC0415
+
+    from orchestrator.core.plan import facts_of  # noqa: PLC0415
+    from orchestrator.core.plan import plan as decide  # noqa: PLC0415
+    from orchestrator.project import Project  # noqa: PLC0415
+
+    project = Project.open(folder)
+    sweep = project.sweep(sweep_file)
+    recorded = None
+    if (project.state / "tune.db").exists():  # without one, SQL is not even imported
+        from orchestrator.cli.recorded import launch_times  # noqa: PLC0415
+        from orchestrator.store.store import Store  # noqa: PLC0415
+
+        with Store.open(project.state, create=False) as store:
+            recorded = launch_times(store, sweep.service, simulated=False)
+    return decide(sweep, facts_of(sweep.service), recorded, now=datetime.now().astimezone())
+
+
+def refuse_unfit(made: Plan) -> None:
+    """Raise ``BadAnswer`` for a plan that cannot be run as it is: nothing left, or too long for its budget."""
+    from orchestrator.errors import BadAnswer  # noqa: PLC0415
+
+    if not any(trial.alias_of is None for trial in made.trials):
+        raise BadAnswer("the plan has no config to launch", remedy="the plan says what is refused, and why")
+    if made.budget is not None and not made.budget.fits:
+        left_out = len(made.left_out)
+        raise BadAnswer(
+            f"the plan does not fit its budget ({made.budget.text})",
+            cause=f"{left_out} of {len(made.blocks[0])} configs would be left out",
+            remedy="a larger budget, fewer levels or repeats, or a `where` that leaves fewer configs",
+        )

@@ -1,0 +1,145 @@
+"""How long a run takes, before it runs, and whether that fits its budget.
+
+Starts are taken from what was recorded on this service, else assumed from its start-up limit. Measuring is the
+workload's own tokens at a stated speed. Both are said beside the number.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from orchestrator.core.config import Config
+from orchestrator.core.levels import levels, say_ok, warm_up
+from orchestrator.core.sweep import Budget, Sweep
+from orchestrator.core.workload import LevelSpec, Workload
+
+STREAM_TOK_S = 15.0  # of one stream, over levels from 1 to 32: what a trillion-parameter MoE over PCIe makes, about
+START_SHARE = 0.25  # of startup.timeout: the start that is assumed while none was recorded
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchTimes:
+    """How long starts of this service have taken (s): of single configs by id, and usually."""
+
+    by_config: Mapping[str, float] = field(default_factory=dict)
+    usual_s: float | None = None
+
+    def of(self, config: Config) -> float | None:
+        """The config's own time, else the usual one, else None."""
+        return self.by_config.get(config.id, self.usual_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """How long the run takes (s), restore and reference included, and what that is built on."""
+
+    start_s: float  # all launches, the restore's among them
+    measure_s: float
+    usual_start_s: float
+    is_recorded: bool  # usual_start_s was seen on this service, not assumed
+    stream_tok_s: float = STREAM_TOK_S
+
+    @property
+    def total_s(self) -> float:
+        """From the first measurement to production serving again."""
+        return self.start_s + self.measure_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetVerdict:
+    """The estimate against the budget. ``over_s`` is above 0 when it does not fit."""
+
+    text: str  # "until 07:00" or "8 h"
+    allowed_s: float
+    over_s: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether the whole plan fits."""
+        return self.over_s <= 0
+
+
+class Cost:
+    """What the parts of a run take, in seconds."""
+
+    def __init__(self, sweep: Sweep, recorded: LaunchTimes, production: Config) -> None:
+        self._launches = sweep.repeats.launches
+        self._assumed_s = sweep.service.startup.timeout_s * START_SHARE
+        self._recorded = recorded
+        self._pass_s = pass_seconds(sweep.workload, sweep.repeats.per_level)
+        self._restore_s = self._start_s(production)
+        self._reference_s = 2 * self._pass_s if sweep.reference == "production" else 0.0
+
+    def _start_s(self, config: Config) -> float:
+        recorded = self._recorded.of(config)
+        return self._assumed_s if recorded is None else recorded
+
+    @property
+    def fixed_s(self) -> float:
+        """What is needed even for no config at all: production measured, started again, measured again."""
+        return self._restore_s + self._reference_s
+
+    def of(self, config: Config) -> float:
+        """All launches of one config with their levels."""
+        return self._launches * (self._start_s(config) + self._pass_s)
+
+    def estimate(self, configs: Sequence[Config]) -> Estimate:
+        """The whole of it for these configs."""
+        usual = self._recorded.usual_s
+        return Estimate(
+            start_s=sum(self._launches * self._start_s(config) for config in configs) + self._restore_s,
+            measure_s=len(configs) * self._launches * self._pass_s + self._reference_s,
+            usual_start_s=self._assumed_s if usual is None else usual,
+            is_recorded=usual is not None,
+        )
+
+
+def pass_seconds(workload: Workload, per_level: int, *, stream_tok_s: float = STREAM_TOK_S) -> float:
+    """How long one launch measures (s) when every stream makes ``stream_tok_s`` tokens a second, warm-ups included."""
+    greeting = say_ok(workload)
+    specs = levels(workload, per_level)
+    seconds = sum(_seconds(spec, stream_tok_s) + _seconds(warm_up(spec), stream_tok_s) for spec in specs)
+    return seconds + (_seconds(greeting, stream_tok_s) if greeting else 0.0)
+
+
+def _seconds(level: LevelSpec, stream_tok_s: float) -> float:
+    """The closed loop on paper: each stream takes the next request when it is free."""
+    streams = [stream * level.stagger_s for stream in range(level.concurrency)]
+    for request in level.requests:
+        heapq.heapreplace(streams, streams[0] + request.max_tokens / stream_tok_s)
+    return max(streams)
+
+
+def against_budget(
+    budget: Budget, cost: Cost, configs: Mapping[str, Config], now: datetime | None
+) -> tuple[BudgetVerdict | None, frozenset[str]]:
+    """The verdict, and the slugs of whole configs that do not fit: the last of ``configs``, which the caller draws.
+
+    ``now`` is aware, in the time zone that ``until`` is meant in; without it ``until`` is not judged.
+    """
+    allowed = _allowed(budget, now)
+    if allowed is None:
+        return None, frozenset()
+    text, allowed_s = allowed
+    used = cost.fixed_s
+    left_out: list[str] = []
+    for slug, config in configs.items():
+        used += cost.of(config)
+        if used > allowed_s:
+            left_out.append(slug)
+    return BudgetVerdict(text=text, allowed_s=allowed_s, over_s=max(0.0, used - allowed_s)), frozenset(left_out)
+
+
+def _allowed(budget: Budget, now: datetime | None) -> tuple[str, float] | None:
+    if budget.hours is not None:
+        return f"{budget.hours:g} h", budget.hours * 3600
+    if budget.until is None or now is None:
+        return None
+    hour, minute = (int(part) for part in budget.until.split(":"))
+    end = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+    if end <= now:
+        end += timedelta(days=1)
+    return f"until {budget.until}", (end - now).total_seconds()

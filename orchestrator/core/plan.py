@@ -1,0 +1,279 @@
+"""What runs, in which order, and for how long: decided before anything is touched.
+
+A plan is a value. It holds what the rules refuse and rewrite, which configs come to the same, where production
+stands among them, a seeded order, and an estimate against the budget with the configs that would not fit. Whole
+configs are left out, drawn by the seed: cutting a grid at its end would mean that its first axis never varies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from orchestrator.core.config import Config, FlagValue
+from orchestrator.core.estimate import BudgetVerdict, Cost, Estimate, LaunchTimes, against_budget
+from orchestrator.core.flags import Facts, Finding, FlagRefused, argv, check, check_load, effective
+from orchestrator.core.grid import Grid, GridPoint, Removed, expand, production_config
+from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.levels import digest
+from orchestrator.core.sweep import Objective, Sweep
+
+__all__ = ["Group", "LaunchTimes", "Plan", "PlannedTrial", "facts_of", "plan"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedTrial:
+    """One config of the run. ``order`` counts from 1 in the order of the first block, aliases after all others.
+
+    ``settings`` are what the axes set. An alias resolves to the same effective settings as an earlier config and is
+    not launched. ``left_out``: the budget has no room for it.
+    """
+
+    slug: str
+    config: Config
+    settings: Mapping[str, FlagValue]
+    order: int
+    findings: tuple[Finding, ...] = ()
+    alias_of: str | None = None
+    is_production: bool = False
+    left_out: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Configs that one rule says the same about."""
+
+    text: str
+    rule: str
+    slugs: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A sweep made ready to run. ``blocks`` has the order of slugs for each round of launches."""
+
+    sweep: str
+    path: str
+    service: str
+    unit: str
+    host: str
+    engine: str
+    gpus: int | None
+    digest: str
+    production: Config
+    columns: tuple[str, ...]  # what the axes set, in their order
+    trials: tuple[PlannedTrial, ...]  # by order
+    raw: int  # combinations of the axes
+    removed: tuple[Removed, ...]
+    refused: tuple[Group, ...]
+    notes: tuple[Group, ...]  # rewritten settings and warnings
+    merged: Mapping[str, str]
+    blocks: tuple[tuple[str, ...], ...]
+    shuffled: bool
+    seed: int
+    launches: int  # of configs, and one of production at the end
+    levels: int
+    reference_levels: int  # those of production, before and after; part of ``levels``
+    estimate: Estimate
+    budget: BudgetVerdict | None
+    blocked: tuple[str, ...]  # why this cannot be run yet, in sentences
+    # What results are judged by; a report has only the recorded plan to know it from.
+    objective: Objective = field(default_factory=Objective)
+    concurrency: tuple[int, ...] = ()  # every load point asked for, ascending
+    lengths_assumed: bool = False
+    reference: Literal["production", "none"] = "production"
+
+    @property
+    def launchable(self) -> tuple[PlannedTrial, ...]:
+        """The configs to launch, in order: no alias, none that the budget leaves out."""
+        return tuple(trial for trial in self.trials if trial.alias_of is None and not trial.left_out)
+
+    @property
+    def aliases(self) -> tuple[PlannedTrial, ...]:
+        """Configs that come to the same as an earlier one."""
+        return tuple(trial for trial in self.trials if trial.alias_of is not None)
+
+    @property
+    def left_out(self) -> tuple[PlannedTrial, ...]:
+        """Configs that the budget has no room for."""
+        return tuple(trial for trial in self.trials if trial.left_out)
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole plan as values that JSON knows: the fields above by their names, times in s."""
+        content = asdict(self)
+        for row, trial in zip(content["trials"], self.trials, strict=True):
+            row["config_id"] = trial.config.id
+        content["production_id"] = self.production.id
+        content["estimate"]["total_s"] = self.estimate.total_s
+        content["fits"] = self.budget.fits if self.budget else None
+        plain: dict[str, Any] = json.loads(json.dumps(content))
+        return plain
+
+
+def facts_of(service: ServiceEntry) -> Facts:
+    """What the rules are told when no host is asked: the inventory's engine, GPU count and model."""
+    return Facts(version=service.engine, gpus=service.host.gpus, model=service.model)
+
+
+def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now: datetime | None) -> Plan:
+    """Decide everything about a run.
+
+    ``now`` is aware, in the time zone that ``budget.until`` is meant in; None where time is pretended, and ``until``
+    is then not judged.
+
+    Raises ``InputRefused`` for a grid that cannot be expanded.
+    """
+    grid = expand(sweep)
+    production = production_config(sweep)
+    found = {point.slug: _findings(point.config, facts, sweep.workload.concurrency) for point in grid.points}
+    allowed = [point for point in grid.points if not _refusals(found[point.slug])]
+    aliases = _aliases(allowed, facts)
+    distinct = [point.slug for point in allowed if point.slug not in aliases]
+    blocks = _blocks(sweep, distinct)
+    order = {slug: place for place, slug in enumerate([*blocks[0], *aliases], start=1)}
+    running = effective(production, facts)
+    trials = [
+        PlannedTrial(
+            slug=point.slug,
+            config=point.config,
+            settings=point.settings,
+            order=order[point.slug],
+            findings=found[point.slug],
+            alias_of=aliases.get(point.slug),
+            is_production=point.slug not in aliases and effective(point.config, facts) == running,
+        )
+        for point in sorted(allowed, key=lambda point: order[point.slug])
+    ]
+    cost = Cost(sweep, recorded or LaunchTimes(), production)
+    drawn = _shuffled(distinct, f"{sweep.seed}/1")
+    configs = {point.slug: point.config for point in allowed}
+    verdict, left_out = against_budget(sweep.budget, cost, {slug: configs[slug] for slug in drawn}, now)
+    trials = [replace(trial, left_out=trial.slug in left_out) for trial in trials]
+    per_pass = len(set(sweep.workload.concurrency)) * sweep.repeats.per_level
+    reference_levels = 2 * per_pass if sweep.reference == "production" else 0
+    return Plan(
+        sweep=sweep.name,
+        path=sweep.path,
+        service=sweep.service.name,
+        unit=sweep.service.unit,
+        host=sweep.service.host.name,
+        engine=facts.version,
+        gpus=facts.gpus,
+        digest=_digest(sweep, facts, [point.config for point in grid.points]),
+        production=production,
+        columns=_columns(sweep),
+        trials=tuple(trials),
+        raw=grid.raw,
+        removed=grid.removed,
+        refused=_groups(grid, found, refused=True),
+        notes=_groups(grid, found, refused=False),
+        merged=grid.merged,
+        blocks=blocks,
+        shuffled=sweep.order == "shuffled",
+        seed=sweep.seed,
+        launches=len(distinct) * sweep.repeats.launches + 1,
+        levels=len(distinct) * sweep.repeats.launches * per_pass + reference_levels,
+        reference_levels=reference_levels,
+        estimate=cost.estimate([configs[slug] for slug in distinct]),
+        budget=verdict,
+        blocked=_blocked(sweep),
+        objective=sweep.objective,
+        concurrency=tuple(sorted(set(sweep.workload.concurrency))),
+        lengths_assumed=sweep.workload.lengths.assumed,
+        reference=sweep.reference,
+    )
+
+
+def _findings(config: Config, facts: Facts, concurrency: Sequence[int]) -> tuple[Finding, ...]:
+    """What the rules say of the config and of the workload's levels on it; at the least, that it can be spelled."""
+    found = (*check(config, facts), *check_load(config, facts, concurrency))
+    if _refusals(found):
+        return found
+    try:
+        argv(config.flags, facts.version)
+    except FlagRefused as refused:
+        words = refused.faults
+        return tuple(Finding(kind="refused", rule="version", text=text, flags=(), sentence=text) for text in words)
+    return found
+
+
+def _refusals(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    return tuple(finding for finding in findings if finding.kind == "refused")
+
+
+def _groups(grid: Grid, found: Mapping[str, tuple[Finding, ...]], *, refused: bool) -> tuple[Group, ...]:
+    """Findings of one kind by rule and sentence. A config that dies at start is counted under its first refusal."""
+    slugs: dict[tuple[str, str], list[str]] = {}
+    for point in grid.points:
+        refusals = _refusals(found[point.slug])
+        rest = () if refusals else found[point.slug]
+        for finding in refusals[:1] if refused else rest:
+            slugs.setdefault((finding.rule, finding.sentence), []).append(point.slug)
+    return tuple(Group(text=text, rule=rule, slugs=tuple(names)) for (rule, text), names in slugs.items())
+
+
+def _aliases(points: Sequence[GridPoint], facts: Facts) -> dict[str, str]:
+    """Slug of a config → slug of the earlier one that it comes to."""
+    first: dict[str, str] = {}
+    aliases: dict[str, str] = {}
+    for point in points:
+        original = first.setdefault(effective(point.config, facts).id, point.slug)
+        if original != point.slug:
+            aliases[point.slug] = original
+    return aliases
+
+
+def _blocks(sweep: Sweep, slugs: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """For each round of launches every config once, in a seeded order of its own."""
+    if sweep.order == "as-listed":
+        return (tuple(slugs),) * sweep.repeats.launches
+    return tuple(_shuffled(slugs, f"{sweep.seed}/{block}") for block in range(1, sweep.repeats.launches + 1))
+
+
+def _shuffled(slugs: Sequence[str], seed: str) -> tuple[str, ...]:
+    drawn = list(slugs)
+    random.Random(seed).shuffle(drawn)
+    return tuple(drawn)
+
+
+def _columns(sweep: Sweep) -> tuple[str, ...]:
+    return tuple(
+        dict.fromkeys(
+            name for axis in sweep.axes for point in axis.points for name in (*point.flags, *point.environment)
+        )
+    )
+
+
+def _blocked(sweep: Sweep) -> tuple[str, ...]:
+    """What the inventory holds that a trial could not be given yet."""
+    service = sweep.service
+    sentences = []
+    if service.secrets:
+        names = ", ".join(secret.name for secret in service.secrets)
+        sentences.append(f"secrets ({names}) are not honoured yet: the engine would start without its key")
+    if service.kind != "sglang":
+        sentences.append(f"engines of kind {service.kind} are not honoured yet: trials are SGLang")
+    return tuple(sentences)
+
+
+def _digest(sweep: Sweep, facts: Facts, configs: Sequence[Config]) -> str:
+    """Twelve hex digits of everything that decides what is measured; objective, limits and budget do not."""
+    service = sweep.service
+    content = {
+        "service": service.name,
+        "host": service.host.name,
+        "engine": facts.version,
+        "template": service.template_text,
+        "configs": [config.id for config in configs],
+        "workload": [sweep.workload.name, digest(sweep.workload), sorted(set(sweep.workload.concurrency))],
+        "repeats": [sweep.repeats.per_level, sweep.repeats.launches],
+        "reference": sweep.reference,
+        "order": [sweep.order, sweep.seed],
+    }
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

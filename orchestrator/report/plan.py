@@ -1,0 +1,165 @@
+"""The plan as text: the grid, what is refused and why, what collapses, and how long it takes against the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+
+from orchestrator.core.config import FlagValue
+from orchestrator.core.plan import Group, Plan, PlannedTrial
+from orchestrator.report.text import clean, folded, pad
+
+ROWS = 60  # configs shown; --json has all
+LINES = 8  # aliases shown
+_NOISE = {"size", "static", "enable", "disable", "max", "sglang"}
+_WIDE = 9  # columns; of a longer heading the last word is kept
+_HANG = 16
+
+
+def plan_text(plan: Plan, width: int = 80, *, following: str | None = None) -> str:
+    """What ``tune plan`` prints: ``width`` columns (80 or more), no colour.
+
+    The last line says that nothing has been touched, and ``following``: what comes next (``tune sweep …`` by default,
+    nothing when empty).
+    """
+    if following is None:
+        following = f"Next: tune sweep {plan.path}"
+    gpus = f" · {_count(plan.gpus, 'GPU')}" if plan.gpus is not None else ""
+    parts = [
+        [f"{plan.sweep} on {plan.host} · engine {plan.engine} (assumed){gpus}"],
+        _table(plan, width),
+        _said_of_configs(plan, width),
+        [*_sums(plan, width), *_closing(plan, width, following)],
+    ]
+    return clean_block("\n\n".join("\n".join(part) for part in parts if part))
+
+
+def clean_block(text: str) -> str:
+    """Every line without what could drive a terminal: names and rules may quote a file."""
+    return "\n".join(clean(line) for line in text.split("\n"))
+
+
+def _table(plan: Plan, width: int) -> list[str]:
+    """One row a config, in the order of the run. Columns that do not fit are left out: the slug says them too."""
+    trials = [trial for trial in plan.trials if trial.alias_of is None]
+    if not trials:
+        return []
+    shown = trials[:ROWS]
+    head = ["#", "config", *_headings(plan.columns)]
+    rows = [[str(trial.order), trial.slug, *(_cell(trial, name) for name in plan.columns)] for trial in shown]
+    notes = [_note(trial) for trial in shown]
+    sizes = [max(cell_len(row[i]) for row in [head, *rows]) + 2 for i in range(len(head))]
+    fitting = len(head)
+    while fitting > 2 and 2 + sum(sizes[:fitting]) + max(map(cell_len, notes)) > width:
+        fitting -= 1
+    title = "note" if any(notes) else ""
+    lines = [
+        "  " + "".join(pad(text, size) for text, size in zip(row[:fitting], sizes, strict=False)) + note
+        for row, note in zip([head, *rows], [title, *notes], strict=True)
+    ]
+    if len(trials) > ROWS:
+        lines.append(f"  … and {len(trials) - ROWS:,} more: tune plan {plan.path} --json has all")
+    return [line.rstrip() for line in lines]
+
+
+def _headings(columns: Sequence[str]) -> list[str]:
+    """Short headings: pp-size as pp, pp-async-batch-depth as depth; longer ones where two would be the same."""
+    plain = ["-".join(word for word in _words(name) if word not in _NOISE) or name for name in columns]
+    short = [text if len(text) <= _WIDE else text.rsplit("-", 1)[-1] for text in plain]
+    return [one if short.count(one) == 1 else longer for one, longer in zip(short, plain, strict=True)]
+
+
+def _words(name: str) -> list[str]:
+    return name.lower().replace("_", "-").split("-")
+
+
+def _cell(trial: PlannedTrial, name: str) -> str:
+    value: FlagValue = trial.settings[name]
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return ",".join(str(item) for item in value)
+    return str(value)
+
+
+def _note(trial: PlannedTrial) -> str:
+    notes = ["= what production runs now"] if trial.is_production else []
+    return ", ".join([*notes, "no time for it"] if trial.left_out else notes)
+
+
+def _said_of_configs(plan: Plan, width: int) -> list[str]:
+    """What was refused, what collapses and what a person should know: a label, a number of configs, a sentence."""
+    refused = [(removed.count, removed.where, "" if removed.count else "rules nothing out") for removed in plan.removed]
+    refused += [_row(group) for group in plan.refused]
+    same = [(1, f"{trial.slug} resolves to {trial.alias_of}", "") for trial in plan.aliases]
+    same += [(1, f"{slug} is {original}", "") for slug, original in plan.merged.items()]
+    lines = [*_block("refused", refused, width), *_block("aliases", same[:LINES], width)]
+    if len(same) > LINES:
+        lines.append(" " * _HANG + f"… and {len(same) - LINES:,} more: tune plan {plan.path} --json has all")
+    notes = [(len(group.slugs), group.text, "") for group in plan.notes]
+    return [*lines, *_block("notes", notes, width)]
+
+
+def _row(group: Group) -> tuple[int, str, str]:
+    return len(group.slugs), group.text, f"rule {group.rule}"
+
+
+def _block(label: str, rows: Sequence[tuple[int, str, str]], width: int) -> list[str]:
+    lines: list[str] = []
+    for number, text, mark in rows:
+        start = f"{label if not lines else '':<8}{number:>4}"
+        lines += folded(start, f"{text} ({mark})" if mark else text, width, hang=_HANG)
+    return lines
+
+
+def _sums(plan: Plan, width: int) -> list[str]:
+    configs = sum(trial.alias_of is None for trial in plan.trials)
+    levels = _count(plan.levels, "level")
+    if plan.reference_levels:
+        levels += f" ({plan.reference_levels} of production)"
+    launches = "1 launch" if plan.launches == 1 else f"{plan.launches:,} launches"
+    sums = f"{_count(configs, 'config')} · {launches} (1 of production) · {levels}"
+    order = f"order: shuffled, seed {plan.seed}" if plan.shuffled else "order: as listed"
+    estimate = plan.estimate
+    starts = f"{plan.launches:,} x {_span(estimate.usual_start_s)} to start"
+    if estimate.is_recorded:
+        starts = f"{_span(estimate.start_s)} for {launches}"
+    about = f"about {_span(estimate.total_s)}: {starts}, {_span(estimate.measure_s)} measuring"
+    assumed = f"assumed: {estimate.stream_tok_s:g} tok/s a stream"
+    assumed += ", starts as recorded" if estimate.is_recorded else ", a start takes a quarter of startup.timeout"
+    return [*_paragraph(sums, width), *_paragraph(order, width), *_paragraph(about, width), *_paragraph(assumed, width)]
+
+
+def _closing(plan: Plan, width: int, following: str) -> list[str]:
+    lines: list[str] = []
+    budget = plan.budget
+    if budget is not None and budget.fits:
+        lines += _paragraph(f"budget {budget.text}: fits", width)
+    elif budget is not None:
+        names = ", ".join(trial.slug for trial in plan.left_out[:LINES])
+        more = len(plan.left_out) - LINES
+        names += f" and {more:,} more" if more > 0 else ""
+        text = f"budget {budget.text}: too short by {_span(budget.over_s)}; left out would be {names}"
+        lines += _paragraph(text, width)
+    lines += [line for sentence in plan.blocked for line in _paragraph(f"cannot run: {sentence}", width)]
+    if plan.blocked or not plan.launchable:
+        return [*lines, "  nothing has been touched" if plan.blocked else "  nothing to run; nothing has been touched"]
+    return [*lines, f"  nothing has been touched{following and '. '}{following}"]
+
+
+def _paragraph(text: str, width: int) -> list[str]:
+    first, *rest = text.split(" ", 1)
+    return folded(first, " ".join(rest), width, hang=3 + cell_len(first))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _span(seconds: float) -> str:
+    """A length of time as a plan needs it: ``45 s``, ``15 min``, ``6 h 10 min``."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
