@@ -32,6 +32,7 @@ PROGRAMS = {
     "ip": "iproute2",
     "dbus-daemon": "dbus",
     "sudo": "sudo",
+    "pgrep": "procps",
     "nsenter": "util-linux",
     "unshare": "util-linux",
 }

@@ -178,6 +178,15 @@ class BedHost:
         """A file's text."""
         return self.sh(f"cat {shlex.quote(path)}")
 
+    def configure_sshd(self, lines: str) -> None:
+        """Lines of sshd_config that come before the host's own, in force on return."""
+        self.write("/etc/ssh/sshd_config.d/a.conf", lines.rstrip("\n") + "\n")
+        self.restart_sshd()
+
+    def restart_sshd(self) -> None:
+        """Sessions live on. The counter against restarting too often is set back, tests restart often."""
+        self.sh("systemctl reset-failed ssh; systemctl restart ssh")
+
     def add_user(self, name: str, sudoers: str = "") -> HostEntry:
         """An account with the test key; ``sudoers`` are its lines verbatim. Returns how to reach the host as it."""
         self.sh(f"useradd --create-home --shell /bin/bash {name}")
@@ -282,9 +291,8 @@ class BedHost:
         """Another ssh identity, which known_hosts does not know (until the test is over)."""
         for path in self.root.glob("etc/ssh/ssh_host_*"):
             path.unlink()
-        key = "/etc/ssh/ssh_host_ed25519_key"
-        self.sh(f"ssh-keygen -q -t ed25519 -N '' -f {key} && systemctl restart ssh")
-        self._undo.append(lambda: self.attempt("systemctl restart ssh"))
+        self.sh("ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key")
+        self.restart_sshd()
 
     # -- as found ---------------------------------------------------------------------------------------------
 
@@ -298,11 +306,15 @@ class BedHost:
         self._end_units()
         undo, self._undo = self._undo, []
         self._end_sessions()
-        if self._overlay.put_back():
-            self.sh("systemctl daemon-reload")
+        changed = self._overlay.put_back()
         for step in reversed(undo):
             step()
-        self.attempt("systemctl reset-failed; rm -rf /run/tune* /tmp/* /var/tmp/*")
+        self.attempt("systemctl daemon-reload; systemctl reset-failed; rm -rf /run/tune* /tmp/* /var/tmp/*")
+        if (
+            any(path.is_relative_to("etc/ssh") for path in changed)
+            or self.attempt("systemctl -q is-active ssh").returncode
+        ):
+            self.restart_sshd()
 
     def _end_units(self) -> None:
         """Stop and remove every unit that is not of the host's own furniture."""

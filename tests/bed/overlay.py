@@ -67,17 +67,17 @@ class Overlay:
         state = self.baseline / "var-lib"
         state.write_text("\n".join(_names(self.root / "var/lib")))
 
-    def put_back(self) -> bool:
+    def put_back(self) -> list[Path]:
         """Undo every change under ``WATCHED`` since ``keep``, and remove what is new in ``/var/lib``.
 
-        Returns whether anything under ``WATCHED`` had changed.
+        Returns what had changed under ``WATCHED``, relative to the root.
         """
-        changed = False
+        changed: list[Path] = []
         for top in WATCHED:
             for find in (self._changed, self._lost):
                 for relative in list(find(Path(top))):
                     self._restore(relative)
-                    changed = True
+                    changed.append(relative)
         known = set((self.baseline / "var-lib").read_text().splitlines())
         for name in _names(self.root / "var/lib") - known:
             _remove(self.root / "var/lib" / name)

@@ -36,8 +36,7 @@ def test_the_address_is_what_ssh_would_connect_to(gpu1: BedHost, host: SshHost) 
 
 def test_included_configuration_decides(gpu1: BedHost, tmp_path: Path) -> None:
     """The main file holds only Include; the included one gives HostName, Port and User."""
-    gpu1.write("/etc/ssh/sshd_config.d/port.conf", "Port 22\nPort 2222\n")
-    gpu1.sh("systemctl restart ssh")
+    gpu1.configure_sshd("Port 22\nPort 2222\n")
     gpu1.add_user("ops")
     known = tmp_path / "known"
     known.write_text(f"[{gpu1.address}]:2222 {gpu1.host_key}\n")
@@ -115,13 +114,12 @@ def test_an_sshd_that_is_stopped_refuses(gpu1: BedHost, host: SshHost) -> None:
     gpu1.sh("systemctl stop ssh")
     with pytest.raises(HostFault, match="Connection refused"):
         host.run(say("true"))
-    gpu1.sh("systemctl start ssh")
+    gpu1.restart_sshd()
     assert host.run(say("echo", "back")).text == "back\n"
 
 
 def test_more_commands_at_once_than_sshd_opens_sessions_wait_their_turn(gpu1: BedHost, host: SshHost) -> None:
-    gpu1.write("/etc/ssh/sshd_config.d/a.conf", "MaxSessions 2\n")
-    gpu1.sh("systemctl restart ssh")
+    gpu1.configure_sshd("MaxSessions 2\n")
     answers: list[str] = []
     threads = [
         threading.Thread(target=lambda: answers.append(host.run(say("sh", "-c", "sleep 0.3; echo x")).text))

@@ -51,7 +51,7 @@ def add(key: Path) -> None:
 
 
 def entry(gpu1: BedHost, folder: Path, *lines: str, known_hosts: Path | None = None) -> HostEntry:
-    """gpu1 by another configuration; ``HOME`` is empty, so that no default key is found."""
+    """gpu1 by another configuration."""
     known = known_hosts or gpu1.ssh_config.parent / "known_hosts"
     text = f"Host gpu1\n  HostName {gpu1.address}\n  User root\n  UserKnownHostsFile {known}\n"
     text += "  GlobalKnownHostsFile /dev/null\n" + "".join(f"  {line}\n" for line in lines)
@@ -65,10 +65,8 @@ def logins(gpu1: BedHost) -> int:
 
 
 @pytest.fixture
-def three_tries(gpu1: BedHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    gpu1.write("/etc/ssh/sshd_config.d/a.conf", "MaxAuthTries 3\nLogLevel VERBOSE\n")
-    gpu1.sh("systemctl restart ssh")
+def three_tries(gpu1: BedHost) -> None:
+    gpu1.configure_sshd("MaxAuthTries 3\nLogLevel VERBOSE\n")
 
 
 @pytest.mark.usefixtures("agent", "three_tries")
@@ -140,8 +138,7 @@ def test_a_user_without_our_key_is_turned_away(gpu1: BedHost, tmp_path: Path) ->
 
 
 def test_a_host_that_wants_more_than_a_key_is_refused(gpu1: BedHost) -> None:
-    gpu1.write("/etc/ssh/sshd_config.d/a.conf", "AuthenticationMethods publickey,password\n")
-    gpu1.sh("systemctl restart ssh")
+    gpu1.configure_sshd("AuthenticationMethods publickey,password\n")
     with pytest.raises(HostFault, match="a key is not enough to log in as root: the host also wants password"):
         SshHost(gpu1.entry).run(say("true"))
 
@@ -190,7 +187,8 @@ def test_the_remedy_for_an_unknown_host_key_works(gpu1: BedHost, tmp_path: Path)
 
 def test_hashed_names_and_several_key_types_are_read_as_ssh_does(gpu1: BedHost, tmp_path: Path) -> None:
     """The host has three keys and known_hosts, hashed, only the RSA one: that is the one to ask for."""
-    gpu1.sh("ssh-keygen -A && systemctl restart ssh")
+    gpu1.sh("ssh-keygen -A")
+    gpu1.restart_sshd()
     rsa = " ".join(gpu1.read("/etc/ssh/ssh_host_rsa_key.pub").split()[:2])
     known = tmp_path / "known"
     known.write_text(f"{gpu1.address} {rsa}\n")

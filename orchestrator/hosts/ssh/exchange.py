@@ -30,7 +30,9 @@ _CHUNK = 64 * 1024
 class Sink(Protocol):
     """Takes what a command prints."""
 
-    def add(self, chunk: bytes) -> None: ...
+    def add(self, chunk: bytes) -> None:
+        """The next bytes of standard output."""
+        ...
 
 
 class Exchange:

@@ -15,6 +15,9 @@ import paramiko
 from orchestrator.errors import HostFault
 from orchestrator.hosts.ssh.route import Route
 
+_DEFAULT_NAMES = {"id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "id_xmss", "id_dsa"}
+"""What ssh looks for when no IdentityFile is named: not worth a word when they are not there."""
+
 
 class Refused(HostFault):
     """The host is there and does not let us in. Not tried again: accounts get locked that way."""
@@ -156,7 +159,8 @@ def _load(file: Path, unusable: list[str]) -> paramiko.PKey | None:
     try:
         return paramiko.PKey.from_path(file)
     except FileNotFoundError:
-        unusable.append(f"{file}: no such file")
+        if file.name not in _DEFAULT_NAMES:
+            unusable.append(f"{file}: no such file")
     except TypeError:
         unusable.append(
             f"{file}: has a passphrase; add it to the ssh agent (ssh-add {file}) and keep {file.name}.pub beside it"

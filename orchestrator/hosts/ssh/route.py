@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import pwd
 import re
 import socket
 import subprocess
@@ -98,8 +99,8 @@ def read(name: str, answer: str, *, config: str | None, environment: Mapping[str
         proxy = _proxy(options, hostname, port, config, tokens)
         identities = [_path(file, tokens) for file in options.get("identityfile", []) if file != "none"]
         # Several files stand on one line, unquoted: a path with a space in it cannot be told from two.
-        known = [_path(file, tokens) for line in options.get("userknownhostsfile", []) for file in line.split()]
-        known += [_path(file, tokens) for line in options.get("globalknownhostsfile", []) for file in line.split()]
+        lines = options.get("userknownhostsfile", []) + options.get("globalknownhostsfile", [])
+        known = [_path(file, tokens) for line in lines for file in line.split() if file != "none"]
         agent = _agent(options, environment, tokens)
     except ValueError as unknown:
         faults.append(str(unknown))
@@ -169,7 +170,7 @@ def _tokens(name: str, hostname: str, port: int, user: str, key_alias: str) -> d
     local = socket.gethostname()
     return {
         "%": "%",
-        "d": str(Path.home()),
+        "d": pwd.getpwuid(os.getuid()).pw_dir,
         "h": hostname,
         "i": str(os.getuid()),
         "k": key_alias,
@@ -192,7 +193,10 @@ def _expand(text: str, tokens: Mapping[str, str]) -> str:
 
 
 def _path(text: str, tokens: Mapping[str, str]) -> Path:
-    return Path(_expand(text, tokens)).expanduser()
+    expanded = _expand(text, tokens)
+    if expanded.startswith("~/"):  # ssh means the account's home, whatever HOME says
+        return Path(tokens["d"], expanded[2:])
+    return Path(expanded).expanduser()
 
 
 def _agent(options: Mapping[str, list[str]], environment: Mapping[str, str], tokens: Mapping[str, str]) -> str | None:
@@ -218,6 +222,7 @@ def _proxy(
         *before, last = jump.split(",")
         argv = ["ssh", *(["-F", config] if config else []), "-o", "BatchMode=yes"]
         argv += ["-o", "StrictHostKeyChecking=yes", "-o", "UpdateHostKeys=no", "-o", "ControlMaster=no"]
+        argv += ["-o", "ServerAliveInterval=10"]
         argv += ["-J", ",".join(before)] if before else []
         target = f"[{hostname}]:{port}" if ":" in hostname else f"{hostname}:{port}"
         return (*argv, "-W", target, "--", last if last.startswith("ssh://") else f"ssh://{last}")
