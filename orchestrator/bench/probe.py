@@ -104,7 +104,7 @@ class HttpEngine:
 
     def settings(self) -> Mapping[str, Any] | None:
         """What the engine says its settings are, secrets blotted out by value; None when it does not say."""
-        for path in ("/server_info", "/get_server_info"):  # the second is the name before 0.5.8
+        for path in ("/server_info", "/get_server_info"):  # the second is the older name
             try:
                 found = self._json("GET", path)
             except _NoAnswer:

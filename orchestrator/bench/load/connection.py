@@ -13,7 +13,6 @@ from time import monotonic
 from typing import cast
 
 from orchestrator.bench.load.exchange import Exchange
-from orchestrator.bench.load.wire import Unreadable
 
 BUFFER_BYTES = 65536
 Ended = Callable[["Connection", Exchange, str | None], None]
@@ -64,13 +63,9 @@ class Connection(asyncio.BufferedProtocol):
         if exchange is None:
             self.abort()  # nobody asked for this
             return
-        try:
-            exchange.receive(bytes(self._buffer[:nbytes]), now)
-        except Unreadable as fault:
-            self._over(exchange, str(fault))
-            return
-        if exchange.framing.ended:
-            self._over(exchange, None)
+        exchange.receive(bytes(self._buffer[:nbytes]), now)
+        if exchange.framing.is_over:
+            self._over(exchange, exchange.framing.fault)
         elif exchange.is_ripe and not exchange.is_set_aside:
             self._ripe(exchange)
 
@@ -78,12 +73,8 @@ class Connection(asyncio.BufferedProtocol):
         """Called by the event loop when the other side will send no more; the connection then closes."""
         self.is_open = False
         if self.exchange is not None:
-            try:
-                self.exchange.framing.close()
-            except Unreadable as fault:
-                self._over(self.exchange, str(fault))
-            else:
-                self._over(self.exchange, None)
+            self.exchange.framing.close()
+            self._over(self.exchange, self.exchange.framing.fault)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""

@@ -55,8 +55,13 @@ class Exchange:
         self._taken = 0
         self._refused = b""
 
+    def send_again(self) -> None:
+        """Nothing has come back: be as new, and remember that it was sent before."""
+        self.is_resent = True
+        self.framing = Framing()
+
     def receive(self, piece: bytes, now: float) -> None:
-        """Keep what arrived at ``now``. Raises ``Unreadable``."""
+        """Keep what arrived at ``now``; whether that was the last of it is the framing's to say."""
         self.last = now
         body = self.framing.feed(piece)
         if body:

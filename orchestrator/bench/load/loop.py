@@ -165,7 +165,7 @@ class ClosedLoop:
         nothing_came = exchange.last == exchange.sent
         was_kept = connection.served > 1 or connection.idle_s >= STALE_S
         if error is not None and nothing_came and was_kept and not exchange.is_resent:
-            exchange.is_resent = True  # the server closed the kept connection as we sent: it never saw the request
+            exchange.send_again()  # the server closed the kept connection as we sent: it never saw the request
             self.tally.resent += 1
             self._send(stream, exchange)
             return

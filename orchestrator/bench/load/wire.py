@@ -23,49 +23,53 @@ class Unreadable(ValueError):
 
 
 class Framing:
-    """One reply. After the head has come: ``status`` and ``content_type``; after the end: ``ended``.
+    """One reply. ``status`` and ``content_type`` stand once the head has come.
 
+    ``is_over`` when nothing more is expected: the whole reply has come, or ``fault`` says what is wrong with it.
     ``keep_alive`` tells whether the connection may carry another request.
     """
 
-    __slots__ = ("_held", "_left", "_phase", "content_type", "keep_alive", "status")
+    __slots__ = ("_held", "_left", "_phase", "content_type", "fault", "is_over", "keep_alive", "status")
 
     def __init__(self) -> None:
         self.status: int | None = None
         self.content_type = ""
         self.keep_alive = True
+        self.is_over = False
+        self.fault: str | None = None
         self._phase = _HEAD
         self._held = b""  # an unfinished line of the framing
         self._left = 0  # bytes still to come of the chunk or the body
 
-    @property
-    def ended(self) -> bool:
-        """The whole reply has come."""
-        return self._phase == _ENDED
-
     def feed(self, piece: bytes) -> bytes:
-        """Take the next bytes off the connection; return the bytes of the body among them. Raises ``Unreadable``."""
+        """Take the next bytes off the connection; return the bytes of the body among them."""
         if self._phase == _NEXT_SIZE and not self._held:
             # By far the most common read of a live stream: exactly one whole chunk.
             cut = piece.find(b"\r\n", 0, 10)
-            if cut > 0:
+            if cut > 0 and not piece[:cut].translate(None, _HEX):
                 start = cut + 2
-                end = start + _size(piece[:cut])
+                end = start + int(piece[:cut], 16)
                 if start < end and len(piece) == end + 2 and piece.endswith(b"\r\n"):
                     return piece[start:end]
-        return self._feed(piece)
+        body: list[bytes] = []
+        try:
+            self._feed(piece, body)
+        except Unreadable as why:
+            self.fault = str(why)
+            self._phase = _ENDED
+        self.is_over = self._phase == _ENDED
+        return body[0] if len(body) == 1 else b"".join(body)
 
     def close(self) -> None:
-        """The other side will send no more. Raises ``Unreadable`` when the reply is not whole."""
-        if self._phase == _UNTIL_CLOSE:
-            self._phase = _ENDED
-        if self._phase != _ENDED:
-            raise Unreadable("the connection was closed before the reply ended")
+        """The other side will send no more: an end to a reply of unknown length, a fault for any other."""
+        if self._phase not in {_UNTIL_CLOSE, _ENDED}:
+            self.fault = "the connection was closed before the reply ended"
+        self._phase = _ENDED
+        self.is_over = True
 
-    def _feed(self, piece: bytes) -> bytes:
+    def _feed(self, piece: bytes, body: list[bytes]) -> None:
         data = self._held + piece if self._held else piece
         self._held = b""
-        body: list[bytes] = []
         at, size = 0, len(data)
         while at < size:
             if self._left:
@@ -87,7 +91,6 @@ class Framing:
                     self._held = data[at:]
                     break
                 at = after
-        return body[0] if len(body) == 1 else b"".join(body)
 
     def _framing_line(self, data: bytes, at: int) -> int | None:
         """Take the head or one line of the chunk framing; where it ends, or None when it has not wholly come."""
