@@ -32,7 +32,13 @@ def _tunables() -> Iterator[str]:
     for tunable in TUNABLES:
         value = {"switch": "on, off", "str": "text", "int": "whole number", "float": "number"}[tunable.kind]
         default = _default(tunable.default)
-        yield _row(f"`{tunable.name}`", value, default, f"from {tunable.since}", _tunable_note(tunable))
+        yield _row(
+            f"`{tunable.name}`",
+            value,
+            default,
+            "all" if tunable.since == OLDEST else f"from {tunable.since}",
+            _tunable_note(tunable),
+        )
 
 
 def _rules() -> Iterator[str]:

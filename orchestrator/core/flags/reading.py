@@ -6,7 +6,6 @@ repeated options. What is not understood is kept word for word, in its place.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,8 +16,7 @@ from orchestrator.core.flags.deployment import DEPLOYMENT, SECRET
 from orchestrator.core.flags.flag import FlagRefused, Kind, ValueRefused, shown
 from orchestrator.core.flags.values import setting
 from orchestrator.core.flags.versions import within
-
-_NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")  # argparse takes these for values, not options
+from orchestrator.core.flags.writing import is_dashed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +138,7 @@ def _piece(words: tuple[str, ...], position: int, version: str | None) -> _Piece
         text = f'"{word}": a word that belongs to no option; kept as it is'
         return _Piece(position=position, words=(word,), warning=text)
     written, equals, inline = word.partition("=")
-    option, warning = _resolve(written, version)
+    option, warning = resolve(written, version)
     following = () if equals else _values_after(words, position, version)
     if option is None:
         return _Piece(position=position, words=(word, *following), warning=warning)
@@ -169,12 +167,12 @@ def _values_after(words: tuple[str, ...], position: int, version: str | None) ->
 
 def _is_option(word: str, version: str | None) -> bool:
     """As argparse decides: a dash, unless it is a negative number or holds a blank and names no option."""
-    if not word.startswith("-") or word == "-" or _NEGATIVE_NUMBER.fullmatch(word):
+    if not is_dashed(word):
         return False
-    return " " not in word or _resolve(word.partition("=")[0], version)[0] is not None
+    return " " not in word or resolve(word.partition("=")[0], version)[0] is not None
 
 
-def _resolve(written: str, version: str | None) -> tuple[_Option | None, str | None]:
+def resolve(written: str, version: str | None) -> tuple[_Option | None, str | None]:
     """The option that ``--name`` or a prefix of it means, and what there is to say about that."""
     name = written.removeprefix("--")
     table = _options()

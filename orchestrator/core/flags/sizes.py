@@ -56,16 +56,22 @@ def captured(asked: Asked) -> int:
     """``largest_captured_batch`` of what is asked."""
     if decode_graphs_off(asked):
         return 0
-    running = asked.whole("max-running-requests")
     sizes = asked.value("cuda-graph-bs")
-    if isinstance(sizes, tuple) and sizes:
-        numbers = [size for size in sizes if isinstance(size, int) and (running is None or size <= running)]
-        return max(numbers, default=0)
     largest = asked.whole("cuda-graph-max-bs")
-    if largest is None:
+    if isinstance(sizes, tuple) and sizes:
+        largest = max(size for size in sizes if isinstance(size, int))
+    elif largest is None:
         row = _card_row(asked)
         largest = row[2] if asked.size("tp-size") < 4 else row[3]
+    running = running_requests(asked)
+    # Larger sizes are left out at capture, and the limit itself is captured in their place.
     return largest if running is None else min(largest, running)
+
+
+def running_requests(asked: Asked) -> int | None:
+    """Requests that one rank may run at once, None when unset (2048 to 4096, known only once KV is allocated)."""
+    running = asked.whole("max-running-requests")
+    return None if running is None else max(1, running // asked.size("attn-dp-size"))
 
 
 def chunk_tokens(asked: Asked) -> int:
@@ -92,10 +98,10 @@ def default_micro_batch_cap(config: Config, facts: Facts) -> int | None:
     """Requests one pipeline slot may hold when ``pp-max-micro-batch-size`` is unset.
 
     max(1, max-running-requests // pp-size): by pp, not by pp + depth, so many clients fit into one slot and the other
-    stages idle. None when max-running-requests is unset too (2048 to 4096, known only once KV is allocated).
+    stages idle. None when max-running-requests is unset too.
     """
     asked = Asked(config=config, facts=facts)
-    running = asked.whole("max-running-requests")
+    running = running_requests(asked)
     return None if running is None else max(1, running // asked.size("pp-size"))
 
 

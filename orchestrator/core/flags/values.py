@@ -16,8 +16,9 @@ from orchestrator.core.flags.versions import within
 
 _ON = {"on", "true", "yes"}
 _OFF = {"off", "false", "no"}
-_SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)(k|M|G|T)(i?)")
-_POWERS = {"k": 1, "M": 2, "G": 3, "T": 4}
+_SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)(k|M|G|T|(?:K|M|G|T)i)")
+_SCALES = {"k": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
+_BINARY_SCALES = {"Ki": 1024, "Mi": 1024**2, "Gi": 1024**3, "Ti": 1024**4}
 
 # A value that says the same as another setting: the canonical form is the other one.
 _SAME_AS: Mapping[tuple[str, FlagValue], tuple[str, FlagValue]] = {
@@ -189,11 +190,10 @@ def _read_int(flag: Flag, raw: object) -> int:
 def _whole(text: str, *, suffixes: bool) -> int | None:
     match = _SUFFIXED.fullmatch(text.strip()) if suffixes else None
     if match:
-        digits, unit, binary = match.groups()
-        if binary and "." in digits:
-            return None
-        value = Decimal(digits) * (1024 if binary else 1000) ** _POWERS[unit]
-        return int(value)
+        digits, unit = match.groups()
+        if unit in _SCALES:
+            return int(Decimal(digits) * _SCALES[unit])
+        return None if "." in digits else int(digits) * _BINARY_SCALES[unit]
     return int(text) if re.fullmatch(r"\s*[+-]?\d+\s*", text) else None
 
 

@@ -5,12 +5,15 @@ Full option names only: argparse takes any unique prefix, so a short one may mea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from orchestrator.core.config import FlagValue
 from orchestrator.core.flags.flag import Flag, FlagRefused, Form, shown
 from orchestrator.core.flags.names import find, nearest
 from orchestrator.core.flags.versions import within
+
+_NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")  # the ones argparse knows; -1e5 is none
 
 
 def argv(flags: Mapping[str, FlagValue], version: str) -> tuple[str, ...]:
@@ -40,7 +43,7 @@ def argv(flags: Mapping[str, FlagValue], version: str) -> tuple[str, ...]:
     faults.extend(_two_dp_sizes(flags, version))
     if faults:
         raise FlagRefused(faults, remedy="leave the flag out, or choose another engine version")
-    return tuple(word for written in words for word in written if word)
+    return tuple(word for written in words for word in written)
 
 
 def form_for(flag: Flag, version: str) -> Form | None:
@@ -99,7 +102,12 @@ def _write(flag: Flag, form: Form, value: FlagValue) -> tuple[str, ...]:
             return (option,) if value == form.when else ()
         case tuple():
             return (option, *(str(item) for item in value), *form.also)
-        case float():
-            return (option, repr(value), *form.also)
         case _:
-            return (option, str(value), *form.also)
+            text = repr(value) if isinstance(value, float) else str(value)
+            value_words = (f"{option}={text}",) if is_dashed(text) else (option, text)
+            return (*value_words, *form.also)
+
+
+def is_dashed(word: str) -> bool:
+    """Whether argparse takes ``word`` for an option where a value could stand: a dash, and not a plain number."""
+    return word.startswith("-") and word != "-" and not _NEGATIVE_NUMBER.fullmatch(word)

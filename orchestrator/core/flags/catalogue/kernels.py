@@ -142,6 +142,7 @@ FLAGS: tuple[Flag, ...] = (
         kind="switch",
         group="kernel",
         short="notune",
+        since="0.5.7",
         default=True,
         forms=(Form(option="disable-flashinfer-autotune", when=False),),
     ),

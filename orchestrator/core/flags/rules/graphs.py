@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from orchestrator.core.config import Config, FlagValue
 from orchestrator.core.flags.asked import Asked, Facts, Finding
 from orchestrator.core.flags.rules.rule import Rule
-from orchestrator.core.flags.sizes import captured, decode_graphs_off, graphs_forced_off, micro_batch_cap
+from orchestrator.core.flags.sizes import (
+    captured,
+    decode_graphs_off,
+    graphs_forced_off,
+    micro_batch_cap,
+    running_requests,
+)
 
 _SIZES = ("cuda-graph-max-bs", "cuda-graph-bs", "cuda-graph-padding")
 _EAGER_ID = "load-beyond-graphs"
@@ -105,7 +111,7 @@ def settled(asked: Asked) -> dict[str, FlagValue]:
 def _largest_batch(asked: Asked, concurrency: int) -> int:
     groups = asked.size("dp-size") * asked.size("attn-dp-size")
     batch = -(-concurrency // groups)
-    limits = [asked.whole("max-running-requests")]
+    limits = [running_requests(asked)]
     if asked.size("pp-size") > 1:
         limits.append(micro_batch_cap(asked))
     return min([batch, *(limit for limit in limits if limit is not None)])
