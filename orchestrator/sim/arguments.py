@@ -23,6 +23,7 @@ SECRETS = frozenset({"api_key", "admin_api_key"})
 
 _SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)(i?)")
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3}
+_BY_NAME = {flag.name: flag for flag in FLAGS}
 _REQUIRED = frozenset({"model-path"})
 
 
@@ -81,6 +82,12 @@ class ServerArguments:
 def build_parser(version: str) -> argparse.ArgumentParser:
     """The parser of ``launch_server.py`` of this version; parsing raises ``ArgumentsRefused``."""
     parser = _Parser(prog=PROGRAM, description="An SGLang-compatible server over a simulated engine.")
+    add_arguments(parser, version)
+    return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser, version: str) -> None:
+    """Declare every option that this version of the catalogue has."""
     taken: set[str] = set()
     rows: tuple[Flag | Option, ...] = (*FLAGS, *OPTIONS)
     for row in rows:
@@ -88,7 +95,6 @@ def build_parser(version: str) -> argparse.ArgumentParser:
             continue  # its spellings are options of their own
         if within(version, row.since, row.removed):
             _add(parser, row, version, taken)
-    return parser
 
 
 def _add(parser: argparse.ArgumentParser, row: Flag | Option, version: str, taken: set[str]) -> None:
@@ -100,21 +106,17 @@ def _add(parser: argparse.ArgumentParser, row: Flag | Option, version: str, take
     if row.kind == "switch":
         parser.add_argument(*spellings, dest=dest, action="store_true")
         return
-    meaning = row if isinstance(row, Flag) else next(flag for flag in FLAGS if flag.name == row.means)
+    meaning = row if isinstance(row, Flag) else _BY_NAME[row.means]
     parser.add_argument(
         *spellings,
         dest=dest,
         type=_TYPES[row.kind.removesuffix("-list")] if not meaning.suffixes else _human_readable_int,
         nargs="+" if row.kind.endswith("-list") else None,
-        choices=_choices(meaning, version) or None,
+        choices=choices_in(meaning, version) or None,
         default=meaning.default if not isinstance(meaning.default, bool) else None,
         required=row.name in _REQUIRED,
         help=(meaning.note or None) and meaning.note.replace("%", "%%"),
     )
-
-
-def _choices(flag: Flag, version: str) -> tuple[str, ...]:
-    return choices_in(flag, version)
 
 
 def _human_readable_int(text: str) -> int:

@@ -1,0 +1,98 @@
+"""The model paced on the wall clock: engine time runs ``speed`` times as fast, tokens are handed out when due."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+
+from orchestrator.sim.model import PipelineEngine, Request
+
+KEEP_LOG_S = 120  # engine seconds of GPU log kept behind the present
+
+
+class Stream:
+    """One generation as its client sees it: ``due`` tokens have been produced by now."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.due = 0
+        self._changed = asyncio.Event()
+
+    def update(self) -> None:
+        """Make everything produced so far due."""
+        due = self.request.emitted
+        if due != self.due or self.request.finished is not None:
+            self.due = due
+            self._changed.set()
+
+    @property
+    def is_over(self) -> bool:
+        """Finished or aborted, and everything is due."""
+        return self.request.finished is not None and self.due == self.request.emitted
+
+    async def counts(self, hung_up: Callable[[], bool]) -> AsyncIterator[int]:
+        """How many tokens are due, each time there are more; ends with the generation, or when the client left."""
+        told = 0
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if self.due > told:
+                told = self.due
+                yield told
+            if self.is_over or hung_up():
+                return
+
+
+class LiveEngine:
+    """Runs a ``PipelineEngine`` in step with the clock while there is work."""
+
+    def __init__(self, engine: PipelineEngine, *, speed: float) -> None:
+        self.engine = engine
+        self._speed = speed
+        self._began = time.monotonic()
+        self._streams: set[Stream] = set()
+        self._work = asyncio.Event()
+
+    @property
+    def now(self) -> float:
+        """Engine time of the present moment."""
+        return (time.monotonic() - self._began) * self._speed
+
+    @property
+    def is_idle(self) -> bool:
+        """No request of any client is open."""
+        return not self._streams
+
+    def submit(self, *, prompt_tokens: int, tokens: int, cached_tokens: int) -> Stream:
+        """Start a generation now."""
+        request = self.engine.submit(
+            prompt_tokens=prompt_tokens, tokens=tokens, cached_tokens=cached_tokens, at=self.now
+        )
+        stream = Stream(request)
+        self._streams.add(stream)
+        self._work.set()
+        return stream
+
+    def leave(self, stream: Stream) -> None:
+        """The client has its answer, or is gone: an open generation is aborted."""
+        self.engine.abort(stream.request)
+        self._streams.discard(stream)
+
+    def abort_all(self) -> None:
+        """End every generation where it stands."""
+        for stream in self._streams:
+            self.engine.abort(stream.request)
+            stream.update()
+
+    async def run(self) -> None:
+        """Keep the engine in step, for ever. Sleeps while nothing is open."""
+        while True:
+            for stream in self._streams:
+                stream.update()
+            if all(stream.is_over for stream in self._streams):
+                self._work.clear()
+                await self._work.wait()
+            self.engine.advance(self.now, exact=True)
+            self.engine.log.forget_before(int(self.engine.now) - KEEP_LOG_S)
+            await asyncio.sleep(max(0.0, (self.engine.now - self.now) / self._speed))

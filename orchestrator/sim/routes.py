@@ -1,0 +1,259 @@
+"""The routes of the simulated server and what each answers, in SGLang's words and status codes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from http import HTTPStatus
+
+from orchestrator.core.flags.versions import within
+from orchestrator.sim import chat
+from orchestrator.sim.answers import PrefixCache
+from orchestrator.sim.arguments import ServerArguments
+from orchestrator.sim.http import Call, Reply, json_reply
+from orchestrator.sim.info import server_info
+from orchestrator.sim.live import LiveEngine, Stream
+from orchestrator.sim.metrics import CONTENT_TYPE, Counters, metrics_text
+from orchestrator.sim.startup import Launch
+
+OPEN_PATHS = ("/health", "/ready", "/metrics")  # need no key
+ADMIN_PATHS = ("/flush_cache", "/abort_request")  # take only the admin key where there is one
+CHECK_S = 1.0  # a health check with a token never takes less
+
+_FLUSHED = (
+    "Cache flushed.\nPlease check backend logs for more details. "
+    "(When there are running or waiting requests, the operation will not be performed.)\n"
+)
+
+
+class Service:
+    """Everything a request may ask. ``status`` is ``starting``, ``ready`` or ``draining``."""
+
+    def __init__(
+        self,
+        arguments: ServerArguments,
+        launch: Launch,
+        live: LiveEngine,
+        *,
+        log: Callable[[str], None],
+        seed: int = 0,
+        health_generates: bool = True,
+        answers: bool = True,
+    ) -> None:
+        if launch.memory is None:
+            raise ValueError("a server that serves has planned its memory")
+        self.arguments = arguments
+        self.live = live
+        self.status = "starting"
+        self.counters = Counters()
+        self._launch = launch
+        self._memory = launch.memory
+        self._log = log
+        self._answers = answers
+        self._health_generates = health_generates
+        self._cache = PrefixCache(is_on=not arguments.values.get("disable_radix_cache"))
+        self._reader = chat.Reader(
+            model=arguments.model_name,
+            context=arguments.settings.context_length,
+            has_parser=arguments.values.get("reasoning_parser") is not None,
+            usage_by_default=bool(arguments.values.get("stream_response_default_include_usage")),
+            seed=seed,
+        )
+        self._began = time.time()
+        self._seen = (time.monotonic(), 0)
+        self._routes: dict[tuple[str, str], Callable[[Call], Reply | Awaitable[Reply]]] = {
+            ("GET", "/health"): self._health,
+            ("GET", "/health_generate"): self._health,
+            ("GET", "/ready"): self._ready,
+            ("GET", "/server_info"): self._server_info,
+            ("GET", "/get_server_info"): self._server_info,
+            ("GET", "/model_info"): self._model_info,
+            ("GET", "/get_model_info"): self._model_info,
+            ("GET", "/v1/models"): self._models,
+            ("GET", "/v1/loads"): self._loads,
+            ("GET", "/flush_cache"): self._flush,
+            ("POST", "/flush_cache"): self._flush,
+            ("POST", "/abort_request"): self._abort,
+            ("POST", "/v1/chat/completions"): lambda call: self._generate(call, "chat"),
+            ("POST", "/v1/completions"): lambda call: self._generate(call, "completion"),
+            ("POST", "/generate"): lambda call: self._generate(call, "generate"),
+        }
+        if arguments.values.get("enable_metrics"):
+            self._routes[("GET", "/metrics")] = self._metrics
+
+    async def answer(self, call: Call) -> Reply:
+        """The reply to one call, with its line in the access log."""
+        reply = await self._dispatch(call)
+        phrase = HTTPStatus(reply.status).phrase
+        self._log(f'INFO:     {call.peer} - "{call.method} {call.path} HTTP/1.1" {reply.status} {phrase}')
+        return reply
+
+    async def _dispatch(self, call: Call) -> Reply:
+        if not self._may(call):
+            return json_reply({"error": "Unauthorized"}, status=401)
+        handler = self._routes.get((call.method, call.path))
+        if handler is None:
+            known = any(path == call.path for _, path in self._routes)
+            return json_reply({"detail": "Method Not Allowed" if known else "Not Found"}, status=405 if known else 404)
+        try:
+            reply = handler(call)
+            return reply if isinstance(reply, Reply) else await reply
+        except chat.BadBody as bad:
+            return bad.reply
+
+    def _may(self, call: Call) -> bool:
+        key, admin = self.arguments.text("api_key"), self.arguments.text("admin_api_key")
+        given = call.headers.get("authorization", "").removeprefix("Bearer ")
+        if call.path.startswith(OPEN_PATHS):
+            return True
+        if admin is not None and call.path in ADMIN_PATHS:
+            return given == admin
+        return key is None or given == key
+
+    # is it there --------------------------------------------------------------------------------------------
+
+    async def _health(self, call: Call) -> Reply:
+        """A token of its own and at least a second, unless switched to answer at once."""
+        if self.status != "ready":
+            return Reply(status=503)
+        if not self._health_generates and call.path == "/health":
+            return Reply()
+        await asyncio.sleep(CHECK_S)
+        return Reply(status=200 if self.status == "ready" else 503)
+
+    def _ready(self, _: Call) -> Reply:
+        if not within(self.arguments.version, "0.5.20", None):
+            return json_reply({"detail": "Not Found"}, status=404)
+        return Reply(status=200 if self.status == "ready" else 503)
+
+    # what is it ---------------------------------------------------------------------------------------------
+
+    def _server_info(self, _: Call) -> Reply:
+        content = server_info(
+            self.arguments,
+            self._memory,
+            self.live.engine,
+            status=self.status,
+            phases=self._launch.phases,
+            gen_throughput=self._throughput(),
+        )
+        return json_reply(content)
+
+    def _model_info(self, call: Call) -> Reply:
+        if call.path == "/get_model_info":
+            self._log("Endpoint '/get_model_info' is deprecated. Please use '/model_info' instead.")
+        values = self.arguments.values
+        return json_reply(
+            {
+                "model_path": values["model_path"],
+                "served_model_name": self.arguments.model_name,
+                "tokenizer_path": values.get("tokenizer_path") or values["model_path"],
+                "is_generation": True,
+                "weight_version": "default",
+                "load_format": values.get("load_format"),
+                "reasoning_parser": values.get("reasoning_parser"),
+            }
+        )
+
+    def _models(self, _: Call) -> Reply:
+        name = self.arguments.model_name
+        card = {
+            "id": name,
+            "object": "model",
+            "created": int(self._began),
+            "owned_by": "sglang",
+            "root": name,
+            "parent": None,
+            "max_model_len": self.arguments.settings.context_length,
+        }
+        return json_reply({"object": "list", "data": [card]})
+
+    def _loads(self, _: Call) -> Reply:
+        engine, memory = self.live.engine, self._memory
+        load = {
+            "timestamp": time.time(),
+            "dp_rank": 0,
+            "num_running_reqs": engine.running,
+            "num_waiting_reqs": engine.queued,
+            "num_used_tokens": engine.kv_held,
+            "num_total_tokens": engine.kv_held,
+            "max_total_num_tokens": memory.tokens,
+            "max_running_requests": memory.max_running,
+            "token_usage": engine.kv_held / memory.tokens if memory.tokens else 0.0,
+            "gen_throughput": self._throughput(),
+        }
+        now = datetime.now(UTC).isoformat()
+        return json_reply({"timestamp": now, "version": self.arguments.version, "loads": [load]})
+
+    def _metrics(self, _: Call) -> Reply:
+        text = metrics_text(self.arguments, self._memory, self.live.engine, self.counters, self._throughput())
+        return Reply(body=text.encode(), content_type=CONTENT_TYPE)
+
+    def _throughput(self) -> float:
+        """Tokens a second since the last look."""
+        now, made = time.monotonic(), self.live.engine.generated
+        then, before = self._seen
+        if now - then >= 1.0:
+            self._seen = (now, made)
+        return 0.0 if self.live.is_idle else (made - before) / max(0.001, now - then)
+
+    # change -------------------------------------------------------------------------------------------------
+
+    async def _flush(self, call: Call) -> Reply:
+        deadline = time.monotonic() + float(call.query.get("timeout", "0") or 0)
+        while not self.live.is_idle and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)
+        if not self.live.is_idle:
+            return Reply(status=400, body=b"Flush cache failed.\n", content_type="text/plain; charset=utf-8")
+        self._cache.flush()
+        return Reply(body=_FLUSHED.encode(), content_type="text/plain; charset=utf-8")
+
+    def _abort(self, call: Call) -> Reply:
+        """``{"abort_all": true}``; single requests end when their client hangs up."""
+        if chat.read_json(call.body or b"{}").get("abort_all"):
+            self.live.abort_all()
+        return Reply()
+
+    # generate -----------------------------------------------------------------------------------------------
+
+    async def _generate(self, call: Call, kind: str) -> Reply:
+        if self.status == "draining":
+            return json_reply({"detail": "The server is shutting down."}, status=503)
+        body = chat.read_json(call.body)
+        read = {"chat": self._reader.chat, "completion": self._reader.completion, "generate": self._reader.generate}
+        ask = read[kind](body, uuid.uuid4().hex)
+        if not self._answers:
+            await asyncio.sleep(24 * 3600)
+        cached = self._cache.look_up(ask.prompt, ask.prompt_tokens)
+        stream = self.live.submit(prompt_tokens=ask.prompt_tokens, tokens=ask.tokens, cached_tokens=cached)
+        shown = cached if self.arguments.values.get("enable_cache_report") or kind == "generate" else None
+        if ask.is_streamed:
+            pieces = chat.streamed_answer(ask, stream, self.live, kind=kind, cached=shown, hung_up=call.hung_up)
+            return Reply(stream=self._counted(pieces, ask, stream, cached), content_type="text/event-stream")
+        reply = await chat.whole_answer(ask, stream, self.live, kind=kind, cached=shown, hung_up=call.hung_up)
+        self._count(ask, stream, cached)
+        return reply
+
+    async def _counted(
+        self, pieces: AsyncIterator[bytes], ask: chat.Ask, stream: Stream, cached: int
+    ) -> AsyncIterator[bytes]:
+        try:
+            async for piece in pieces:
+                yield piece
+        finally:
+            self.live.leave(stream)
+            self._count(ask, stream, cached)
+
+    def _count(self, ask: chat.Ask, stream: Stream, cached: int) -> None:
+        request, counters = stream.request, self.counters
+        counters.requests += 1
+        counters.prompt_tokens += ask.prompt_tokens
+        counters.cached_tokens += cached
+        counters.aborted += request.aborted
+        if request.first is not None and request.finished is not None:
+            for sums, until in ((counters.first_token_s, request.first), (counters.whole_s, request.finished)):
+                sums[0] += until - request.arrived
+                sums[1] += 1
