@@ -130,7 +130,7 @@ services:
     startup:
       timeout: 60m
     flags: {model-path: m, tp-size: 4}
-    kept: ["[Service] Nice=5"]
+    kept: ["Nice=5"]
   other:
     host: gpu1
 """
@@ -140,7 +140,7 @@ EXISTING: dict[str, Content] = {
     "engines": {"0.5.23": "/opt/new", "0.5.20": "/srv/chat/.venv"},
     "model": {"config": "m.json"},
     "startup": {"timeout": "60m"},
-    "kept": ["[Service] Nice=5"],
+    "kept": ["Nice=5"],
 }
 
 
@@ -184,7 +184,7 @@ def test_every_kind_of_value_has_its_spelling() -> None:
         environment={"EMPTY": "", "COLON": "a: b", "BOTH": 'it\'s "so"', "PATH": "a:b,c"},
         extra=("--house-rule", "7", "a,b"),
         secrets=(SecretRef(name="KEY", host_file="/e", variable="KEY", flag="api-key"),),
-        kept=("[Service] Restart=always",),
+        kept=("Restart=always",),
     )
     text = block(lines(entry), "chat")
     assert text[text.index("    flags:") :].splitlines() == [
@@ -207,5 +207,5 @@ def test_every_kind_of_value_has_its_spelling() -> None:
         "    secrets:",
         "      KEY: {host-file: /e, variable: KEY, flag: api-key}",
         "    kept:",
-        '      - "[Service] Restart=always"',
+        "      - Restart=always",
     ]

@@ -30,8 +30,8 @@ class Directive:
 
     @property
     def text(self) -> str:
-        """As the entry keeps it: ``[Service] Restart=always``."""
-        return f"[{self.section}] {self.name}={self.value}"
+        """As the entry keeps it: ``Restart=always``. Which section it is from, its name says."""
+        return f"{self.name}={self.value}"
 
 
 def read_directives(files: Iterable[ReadFile]) -> tuple[Directive, ...]:
@@ -47,9 +47,7 @@ def read_directives(files: Iterable[ReadFile]) -> tuple[Directive, ...]:
             number, _, reason = refused.fact.removeprefix("line ").partition(": ")
             raise InputRefused(refused.fact, faults=[f"{file.path}:{number}: {reason}"]) from refused
         found += [
-            Directive(
-                section=line.section, name=line.key, value=" ".join(line.value.split()), file=file.path, line=line.line
-            )
+            Directive(section=line.section, name=line.key, value=line.value, file=file.path, line=line.line)
             for line in lines
         ]
     return tuple(found)

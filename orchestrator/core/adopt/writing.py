@@ -182,7 +182,7 @@ class _Writer:
             if (directive.section, directive.name) not in _UNDERSTOOD
             and (dynamic or (directive.section, directive.name) != ("Service", "User"))
         ]
-        lines = [re.sub(r"( SetCredential\w*=[^:]*:).*", rf"\1{secrets.SHOWN}", line) for line in lines]
+        lines = [re.sub(r"^(SetCredential\w*=[^:]*:).*", rf"\1{secrets.SHOWN}", line) for line in lines]
         return tuple(secrets.redact(line, self.hidden) for line in lines)
 
 
