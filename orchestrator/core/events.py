@@ -76,7 +76,7 @@ class LaunchReady(Event):
 
     trial: str
     launch: str
-    seconds: float
+    seconds: float | None  # None: it ran before, we did not start it
     invocation_id: str
     settings: Mapping[str, Any] | None
     phases: Mapping[str, float] = field(default_factory=dict)  # phase -> s

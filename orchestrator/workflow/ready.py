@@ -24,7 +24,7 @@ class Ready:
     """A start that came through."""
 
     invocation_id: str
-    seconds: float
+    seconds: float | None  # until ready; None for an engine that ran before we came
     phases: Mapping[str, float]
     settings: Mapping[str, Any] | None
     argv: tuple[str, ...]

@@ -14,9 +14,9 @@ from orchestrator.core.plan import Plan, PlannedTrial
 from orchestrator.core.ports import Activity, Cancel, Doors, Listen
 from orchestrator.core.render import render_unit
 from orchestrator.core.sweep import Sweep
-from orchestrator.core.units import Role, Survey, TrialUnit
+from orchestrator.core.units import Role, Survey, TrialUnit, UnitState
 from orchestrator.core.workload import LevelSpec
-from orchestrator.errors import BadAnswer, Declined, HostFault, LeaseLost, TuneError
+from orchestrator.errors import BadAnswer, Declined, HostFault, InputRefused, LeaseLost, TuneError
 from orchestrator.workflow.lease import Held, stop_if_asked
 from orchestrator.workflow.ready import Ready
 from orchestrator.workflow.switch import describe, restore
@@ -24,6 +24,7 @@ from orchestrator.workflow.telling import Teller
 from orchestrator.workflow.trial import Bench, Launch, run_launch, run_reference
 
 PRODUCTION = "production"
+BEFORE, AFTER = 1, 2  # the reference frames the run; its repeats are numbered on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,7 @@ class Past:
     levels: Collection[tuple[str, str]] = frozenset()  # (trial, level key)
     settled: Collection[str] = frozenset()  # trials that failed as infeasible
     launches: Mapping[str, int] = field(default_factory=dict)  # trial -> launches made
+    build: Mapping[str, str] | None = None  # what its launches ran on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,10 +136,16 @@ def _locked(job: Job, tell: Teller, touched: _Touched) -> bool:
             doors=job.doors, held=held, entry=entry, workload=job.sweep.workload, tell=tell, cancel=job.cancel
         )
         build = _build(entry, survey)
+        _same_build(job, build)
         if survey.production.is_running:
             _agree(job)
-            _reference(job, bench, survey, build)
-        return _trials(job, bench, units, build, survey, touched)
+            _reference(job, bench, survey.production, build, when=BEFORE)
+        measured = _trials(job, bench, units, build, survey, touched)
+        if touched.host:
+            after = _restore(job, tell, held, touched, "the run is over")
+            if after is not None:
+                _reference(job, bench, after, build, when=AFTER)
+        return measured
 
 
 @contextmanager
@@ -160,7 +168,8 @@ def _put_back(job: Job, tell: Teller, held: Held, touched: _Touched) -> Iterator
             held.ask(lambda: job.doors.service.free(held.lease))
 
 
-def _restore(job: Job, tell: Teller, held: Held, touched: _Touched, why: str) -> None:
+def _restore(job: Job, tell: Teller, held: Held, touched: _Touched, why: str) -> UnitState | None:
+    """Put production back and prove it; what runs then, or None when it was stopped before."""
     entry = job.sweep.service
     tell(events.RestoreBegan, why=why)
     put = restore(
@@ -172,8 +181,28 @@ def _restore(job: Job, tell: Teller, held: Held, touched: _Touched, why: str) ->
             events.LaunchPhase, trial=PRODUCTION, launch="restore", phase=phase, elapsed_s=elapsed
         ),
     )
+    touched.host = False
     touched.state = f"{entry.host.name}: {put.detail}"
     tell(events.Restored, verified=put.verified, seconds=put.seconds, detail=put.detail)
+    return put.production
+
+
+def _same_build(job: Job, build: Mapping[str, str]) -> None:
+    """A resumed run goes on only on what it began on: results of two builds are not one run."""
+    before = job.past.build if job.past else None
+    if before is None:
+        return
+    changed = [
+        f"{name}: was {before.get(name, 'absent')}, now {build.get(name, 'absent')}"
+        for name in sorted({*before, *build})
+        if before.get(name) != build.get(name)
+    ]
+    if changed:
+        raise InputRefused(
+            f"run {job.run} cannot go on: {len(changed)} of the things its numbers depend on changed",
+            remedy="start a new run: leave --resume out",
+            evidence=changed,
+        )
 
 
 def _check(entry: ServiceEntry, survey: Survey) -> None:
@@ -218,11 +247,9 @@ def _agree(job: Job) -> None:
         raise Declined(f"{entry.unit} on {entry.host.name} goes on serving")
 
 
-def _reference(job: Job, bench: Bench, survey: Survey, build: Mapping[str, str]) -> None:
-    """Production as it runs now, measured before the first stop if it is idle."""
-    if job.sweep.reference != "production":
-        return
-    todo = _todo(job, PRODUCTION, 1)
+def _reference(job: Job, bench: Bench, production: UnitState, build: Mapping[str, str], *, when: int) -> None:
+    """Production as it runs, measured if it is idle: before the first stop and again after the restore."""
+    todo = _todo(job, PRODUCTION, when) if job.sweep.reference == "production" else ()
     if not todo:
         return
     if not job.doors.engine.activity().is_idle:
@@ -238,11 +265,10 @@ def _reference(job: Job, bench: Bench, survey: Survey, build: Mapping[str, str])
         order=0,
         role="production",
     )
-    invocation = survey.production.invocation_id
     seen = bench.held.ask(lambda: job.doors.service.watch("production"))
     launch = Launch(
         trial=PRODUCTION,
-        launch=_launch_name(job, PRODUCTION, {}),
+        launch=_launch_name(job, PRODUCTION, {PRODUCTION: when - 1}),
         config=config,
         unit=TrialUnit(
             name=entry.unit, text="", argv=seen.argv, environment={}, user=entry.user, working_directory=None
@@ -251,8 +277,8 @@ def _reference(job: Job, bench: Bench, survey: Survey, build: Mapping[str, str])
         build=dict(build),
     )
     ready = Ready(
-        invocation_id=invocation,
-        seconds=0.0,
+        invocation_id=production.invocation_id,
+        seconds=None,
         phases={},
         settings=job.doors.engine.settings(),
         argv=seen.argv,
@@ -274,8 +300,9 @@ def _trials(
     replaces: Role = "production" if survey.production.is_running else "trial"
     made: dict[str, int] = {}
     failed = set(job.past.settled if job.past else ())
-    for block in range(1, job.sweep.repeats.launches + 1):
-        for trial in job.plan.launchable:
+    planned = {trial.slug: trial for trial in job.plan.launchable}
+    for block, order in enumerate(job.plan.blocks, start=1):
+        for trial in [planned[slug] for slug in order if slug in planned]:
             todo = _todo(job, trial.slug, block)
             if trial.slug in failed or not todo:
                 continue

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from orchestrator.core.config import FlagValue
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.ports import Cancel, Doors
-from orchestrator.core.units import Holder, Role, TrialUnit
+from orchestrator.core.units import Holder, Role, TrialUnit, UnitState
 from orchestrator.errors import HostFault, RestoreFailed, RestoreUnderWay
 from orchestrator.workflow.lease import Held
 from orchestrator.workflow.ready import StartFailed, wait_ready
@@ -25,6 +25,7 @@ class Put:
     verified: bool
     seconds: float
     detail: str
+    production: UnitState | None = None  # None: it was stopped before, and is again
 
 
 def stop_and_clear(doors: Doors, held: Held, role: Role, *, cancel: Cancel) -> None:
@@ -126,14 +127,14 @@ def restore(
         doors.clock.sleep(POLL_S)
     if production is None or not production.is_running:
         return Put(verified=True, seconds=elapsed, detail=f"{entry.unit} is stopped, as it was before")
-    return _gate(doors, held, entry, production.invocation_id, began, abandon=abandon, on_phase=on_phase)
+    return _gate(doors, held, entry, production, began, abandon=abandon, on_phase=on_phase)
 
 
 def _gate(
     doors: Doors,
     held: Held,
     entry: ServiceEntry,
-    invocation_id: str,
+    production: UnitState,
     began: float,
     *,
     abandon: Cancel,
@@ -145,7 +146,7 @@ def _gate(
             doors,
             held,
             "production",
-            invocation_id,
+            production.invocation_id,
             asked=asked,
             limits=entry.startup,
             cancel=Abandon(abandon, entry),
@@ -154,7 +155,8 @@ def _gate(
     except StartFailed as failed:
         raise _restore_failed(entry, failed.failure.explanation, failed.failure.evidence) from failed
     seconds = doors.clock.monotonic() - began
-    return Put(verified=True, seconds=seconds, detail=f"{entry.unit} is ready again, after {ready.seconds:.0f} s")
+    detail = f"{entry.unit} is ready again, after {ready.seconds:.0f} s"
+    return Put(verified=True, seconds=seconds, detail=detail, production=production)
 
 
 class Abandon:

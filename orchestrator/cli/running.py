@@ -1,0 +1,225 @@
+"""One ``tune sweep`` from the command line to the last line: plan, question, run, result table."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from orchestrator import __version__
+from orchestrator.cli.logfile import LogFile
+from orchestrator.cli.progress import Progress
+from orchestrator.cli.recorded import launch_times
+from orchestrator.cli.signals import Signals, heeded
+from orchestrator.cli.wiring import pretended_doors, real_doors
+from orchestrator.core.history import RunHistory
+from orchestrator.core.plan import Plan, facts_of, plan
+from orchestrator.core.ports import Activity, Doors
+from orchestrator.core.sweep import Sweep
+from orchestrator.errors import BadAnswer, InputRefused, TuneError
+from orchestrator.project import Project
+from orchestrator.report.plan import plan_text
+from orchestrator.report.progress import Outlook
+from orchestrator.report.show import run_text
+from orchestrator.store.store import Store
+from orchestrator.workflow.sweep import Job, Past, Traffic, run_sweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The command line of ``tune sweep``."""
+
+    folder: Path
+    sweep_file: Path
+    sim: bool
+    dry_run: bool
+    yes: bool
+    resume: str | None
+    faults: tuple[str, ...]
+    plain: bool
+
+
+def run(request: Request) -> None:
+    """Do it. Raises the error that ended it, after the result table was shown; returns when all is well."""
+    project = Project.open(request.folder)
+    sweep = project.sweep(request.sweep_file)
+    faults = _faults(request)
+    with Store.open(project.state) as store:
+        made = plan(
+            sweep, facts_of(sweep.service), launch_times(store, sweep.service, simulated=request.sim), now=_here()
+        )
+        click.echo(plan_text(made, width=_width(), following=None if request.dry_run else ""))
+        if request.dry_run:
+            return
+        _refuse_blocked(made)
+        earlier = _earlier(store, request, sweep, made)
+        run_id = earlier.run.run if earlier else store.new_run_id()
+        with _doors(request, project, sweep, faults) as doors, heeded(_say) as signals:
+            _run(request, store, made, sweep, doors, signals, run_id, earlier)
+
+
+def _run(
+    request: Request,
+    store: Store,
+    made: Plan,
+    sweep: Sweep,
+    doors: Doors,
+    signals: Signals,
+    run_id: str,
+    earlier: RunHistory | None,
+) -> None:
+    past = _past(store, earlier)
+    screen = Progress(_outlook(made, past), plain=request.plain)
+    failure: TuneError | None = None
+    with LogFile(store.run_folder(run_id)) as log, screen:
+        job = Job(
+            run=run_id,
+            sweep=sweep,
+            plan=made,
+            doors=doors,
+            listeners=(store, screen, log),
+            cancel=signals.cancel,
+            abandon=signals.abandon,
+            consent=lambda traffic: _consent(request, traffic),
+            tool_version=__version__,
+            past=past,
+        )
+        try:
+            run_sweep(job)
+        except TuneError as error:
+            failure = error
+    if failure is None or store.levels_done(run_id):
+        click.echo(run_text(store.read(run_id), width=_width()))
+    if failure is not None:
+        raise failure
+
+
+@contextmanager
+def _doors(request: Request, project: Project, sweep: Sweep, faults: dict[str, str]) -> Iterator[Doors]:
+    if request.sim:
+        with pretended_doors(sweep.service, seed=sweep.seed, faults=faults) as doors:
+            yield doors
+        return
+    with real_doors(sweep.service, project.state) as doors:
+        yield doors
+
+
+def _faults(request: Request) -> dict[str, str]:
+    if request.faults and not request.sim:
+        raise InputRefused("--sim-fault goes with --sim", remedy="add --sim, or leave --sim-fault out")
+    pairs = [word.partition("=") for word in request.faults]
+    wrong = [f'--sim-fault: read "{slug}{sign}{fault}", accepted: SLUG=FAULT' for slug, sign, fault in pairs if not sign]
+    if wrong:
+        raise InputRefused("--sim-fault cannot be read", faults=wrong)
+    return {slug: fault for slug, _, fault in pairs}
+
+
+def _refuse_blocked(made: Plan) -> None:
+    if made.blocked:
+        raise InputRefused("this sweep cannot be run yet", faults=made.blocked)
+    if not made.launchable:
+        raise BadAnswer("the plan has no config to launch", remedy="the table above says what is refused, and why")
+
+
+def _earlier(store: Store, request: Request, sweep: Sweep, made: Plan) -> RunHistory | None:
+    """The run to go on with, proven to be of this very sweep; None for a new one."""
+    if request.resume is None:
+        return None
+    earlier = store.read(_unfinished(store, request, sweep))
+    row = earlier.run
+    if row.state == "done":
+        raise InputRefused(f"run {row.run} is complete", remedy=f"tune show {row.run}; a new run: leave --resume out")
+    if row.sweep_digest != made.digest:
+        raise InputRefused(
+            f"run {row.run} was begun with another sweep, service, template or workload than the files say now",
+            cause="a file was changed since; results of both must not be mixed",
+            remedy=f"put it back (tune show {row.run} --sweep prints what it was), or start a new run",
+        )
+    if row.simulated != request.sim:
+        kind = "simulated" if row.simulated else "real"
+        raise InputRefused(f"run {row.run} is {kind}", remedy="simulated and real results never mix")
+    return earlier
+
+
+def _unfinished(store: Store, request: Request, sweep: Sweep) -> str:
+    if request.resume != "latest":
+        return store.find_run(request.resume)
+    for summary in store.runs():
+        row = summary.run
+        if row.sweep == sweep.name and row.simulated == request.sim and row.state != "done":
+            return row.run
+    raise InputRefused(f"no interrupted run of {sweep.name} is recorded here", remedy="tune runs lists them")
+
+
+def _past(store: Store, earlier: RunHistory | None) -> Past | None:
+    if earlier is None:
+        return None
+    launches: dict[str, int] = {}
+    settled: set[str] = set()
+    builds = []
+    for trial in earlier.trials:
+        launches[trial.trial.trial] = len(trial.launches)
+        for launch in trial.launches:
+            builds.append(launch.launch.build)
+            if launch.launch.failure_class is not None and launch.launch.verdict == "infeasible":
+                settled.add(trial.trial.trial)
+    return Past(
+        levels=store.levels_done(earlier.run.run),
+        settled=settled,
+        launches=launches,
+        build=builds[0] if builds else None,
+    )
+
+
+def _outlook(made: Plan, past: Past | None) -> Outlook:
+    configs = len(made.launchable)
+    rounds = max(1, len(made.blocks))
+    launches = configs * rounds
+    return Outlook(
+        configs=configs,
+        launches=launches,
+        start_s=made.estimate.usual_start_s,
+        measure_s=made.estimate.measure_s / max(1, launches) if past is None else None,
+    )
+
+
+def _consent(request: Request, traffic: Traffic) -> bool:
+    """Show what production does now, and ask. Without a terminal and without --yes the answer is no."""
+    click.echo(f"{traffic.unit} on {traffic.host} {_traffic_words(traffic.activity)}.")
+    if request.yes or request.sim:
+        click.echo(f"It stops serving until the run is over ({'--yes' if request.yes else 'pretended: --sim'}).")
+        return True
+    if not sys.stdin.isatty():
+        click.echo("nobody can be asked here: repeat with --yes to agree", err=True)
+        return False
+    return click.confirm("It stops serving until the run is over. Go on?", default=False)
+
+
+def _traffic_words(activity: Activity) -> str:
+    if activity.running is None and activity.queued is None:
+        return "is running, and does not say what it serves"
+    if activity.is_idle:
+        return "is idle: no request running, none queued"
+    return f"is serving {_or_unknown(activity.running)} requests, {_or_unknown(activity.queued)} queued"
+
+
+def _or_unknown(count: int | None) -> str:
+    return "an unknown number of" if count is None else str(count)
+
+
+def _say(text: str) -> None:
+    click.echo(f"\n{text}", err=True)
+
+
+def _here() -> datetime:
+    return datetime.now().astimezone()
+
+
+def _width() -> int:
+    return max(80, shutil.get_terminal_size((80, 24)).columns)

@@ -1,0 +1,155 @@
+"""A sweep against a real host: what is measured, what fails, and that production is back whatever happens."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bed import BedHost
+from tests.integration.line import SWEEP, TRIAL, UNIT, Going, Line, lay
+
+
+@pytest.fixture
+def line(gpu1: BedHost, tmp_path: Path) -> Line:
+    return lay(gpu1, tmp_path)
+
+
+@pytest.fixture
+def going(line: Line) -> Iterator[list[Going]]:
+    """What a test starts here is ended with it."""
+    started: list[Going] = []
+    yield started
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait(timeout=10)
+
+
+def levels(line: Line) -> list[tuple[str, str, str]]:
+    """(trial, level, state) of everything measured in the latest run."""
+    content = line.show()
+    return [
+        (trial["trial"], level["level"], level["state"])
+        for trial in content["trials"]
+        for launch in trial["launches"]
+        for level in launch["levels"]
+        if level["purpose"] == "measure"
+    ]
+
+
+EXPECTED = [(trial, level, "measured") for trial in ("d0", "d8") for level in ("c1.r1", "c4.r1")]
+
+
+def test_three_configs_one_of_which_dies_and_production_is_back(line: Line) -> None:
+    before, etc = line.production(), line.etc()
+    done = line.tune("sweep", "sweeps/three.yaml", "--yes")
+    after = line.production()
+    assert line.answers()
+    assert after["ActiveState"] == "active"
+    assert after["InvocationID"] != before["InvocationID"]
+    assert line.etc() == etc
+    assert line.host.sh(f"ls /run/systemd/system | grep -c {TRIAL} || true").strip() == "0"
+    measured = levels(line)
+    assert [row for row in measured if row[0] != "production"] == EXPECTED
+    assert [row[1] for row in measured if row[0] == "production"] == ["c1.r1", "c4.r1", "c1.r2", "c4.r2"]
+    failed = [trial for trial in line.show()["trials"] if trial["state"] == "failed"]
+    assert len(failed) == 1
+    assert failed[0]["launches"][0]["failure_class"] not in {"unknown", None}
+    assert f"{UNIT} is ready again" in done.stdout
+    assert "+" in done.stdout or "-" in done.stdout
+
+
+def test_the_first_signal_puts_production_back(line: Line, going: list[Going]) -> None:
+    run = line.start("sweep", "sweeps/three.yaml", "--yes")
+    going.append(run)
+    run.until("d0: ready")
+    run.until("d0 C=4")
+    run.signal(signal.SIGINT)
+    assert run.wait() == 130
+    assert line.answers()
+    assert f"{UNIT} is ready again" in run.text
+    assert line.show()["run"]["state"] == "interrupted"
+
+
+def test_the_second_signal_stops_watching_and_the_host_goes_on(line: Line, going: list[Going]) -> None:
+    run = line.start("sweep", "sweeps/three.yaml", "--yes")
+    going.append(run)
+    run.until("d0: weights")
+    run.signal(signal.SIGTERM)
+    run.until("putting production back")
+    run.signal(signal.SIGTERM)
+    assert run.wait() == 131
+    assert "the host goes on restoring production by itself" in run.text
+    line.wait_for_production()
+    assert line.host.attempt(f"systemctl is-active {TRIAL}").stdout.strip() != "active"
+
+
+@pytest.mark.parametrize("moment", ["d0: weights", "d8 C=4", "putting production back"])
+def test_after_kill_9_a_resume_loses_and_repeats_nothing(line: Line, going: list[Going], moment: str) -> None:
+    run = line.start("sweep", "sweeps/three.yaml", "--yes")
+    going.append(run)
+    run.until(moment)
+    run.signal(signal.SIGKILL)
+    run.wait()
+    done = line.tune("sweep", "sweeps/three.yaml", "--resume", "--yes")
+    assert line.answers()
+    measured = [row for row in levels(line) if row[0] != "production"]
+    assert sorted(row for row in measured if row[2] == "measured") == sorted(EXPECTED)
+    assert len(line.tune("runs", "--json").stdout) > 2
+    assert "measured" in done.stdout
+
+
+def test_a_reboot_in_mid_trial_ends_with_production(line: Line, going: list[Going]) -> None:
+    run = line.start("sweep", "sweeps/three.yaml", "--yes")
+    going.append(run)
+    run.until("d0: weights")
+    line.host.reboot()
+    assert run.wait() in {4, 7, 10}
+    line.wait_for_production()
+    assert line.host.sh("ls /run/systemd/system").find(TRIAL) < 0
+
+
+def test_the_host_restores_alone_when_the_ops_box_has_died(gpu1: BedHost, tmp_path: Path, going: list[Going]) -> None:
+    line = lay(gpu1, tmp_path, lease="10s")
+    run = line.start("sweep", "sweeps/three.yaml", "--yes")
+    going.append(run)
+    run.until("d0: ready")
+    run.signal(signal.SIGKILL)
+    run.wait()
+    began = time.monotonic()
+    line.wait_for_production(90)
+    assert time.monotonic() - began > 2
+    line.host.wait_until(f"! systemctl is-active --quiet {TRIAL}")
+
+
+def test_production_that_serves_is_not_stopped_without_a_yes(line: Line) -> None:
+    before = line.production()
+    done = line.tune("sweep", "sweeps/three.yaml", check=13)
+    assert "is idle: no request running, none queued" in done.stdout
+    assert "repeat with --yes to agree" in done.stderr
+    assert line.production() == before
+
+
+def test_a_second_run_finds_the_host_taken(line: Line, going: list[Going]) -> None:
+    run = line.start("sweep", "sweeps/three.yaml", "--yes")
+    going.append(run)
+    run.until("d0: weights")
+    done = line.tune("sweep", "sweeps/three.yaml", "--yes", check=7)
+    assert "sweep three" in done.stderr
+    run.signal(signal.SIGINT)
+    assert run.wait() == 130
+
+
+def test_a_changed_sweep_is_not_resumed(line: Line, going: list[Going]) -> None:
+    run = line.start("sweep", "sweeps/three.yaml", "--yes")
+    going.append(run)
+    run.until("d0: ready")
+    run.signal(signal.SIGINT)
+    assert run.wait() == 130
+    (line.folder / "sweeps" / "three.yaml").write_text(SWEEP.replace("fixed: 48", "fixed: 49"))
+    done = line.tune("sweep", "sweeps/three.yaml", "--resume", "--yes", check=2)
+    assert "was begun with another sweep" in done.stderr
