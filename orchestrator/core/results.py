@@ -64,7 +64,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class LevelFigures:
-    """The figures of one level. Formulas: ``core.stats.figures``."""
+    """The figures of one level. Formulas: ``core.figures``."""
 
     concurrency: int
     requests: int

@@ -1,0 +1,240 @@
+"""One ``tune bench`` from the command line to the last line: the same levels, load program and figures as a sweep."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import click
+
+from orchestrator.bench.driver import ProcessLoad
+from orchestrator.bench.endpoint import check_api_key, endpoint
+from orchestrator.bench.probe import HttpEngine
+from orchestrator.cli.clock import RealClock
+from orchestrator.cli.signals import Signals, heeded
+from orchestrator.core.figures import figures, original_line
+from orchestrator.core.levels import digest, levels, warm_up, with_nonce
+from orchestrator.core.ports import Load, LoadProgress
+from orchestrator.core.prompts import PROMPTS, SAY_OK
+from orchestrator.core.results import LevelFigures
+from orchestrator.core.workload import Lengths, LevelSpec, Prompt, Workload
+from orchestrator.errors import BadAnswer, BenchFault, InputRefused
+from orchestrator.report.text import clean, count, folded, listed, rate, seconds
+
+WIDTH = 80
+MAX_CONCURRENCY = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The command line of ``tune bench``."""
+
+    url: str
+    model: str | None
+    concurrency: str
+    output_tokens: int
+    natural: bool
+    requests_per_stream: int
+    prompts: tuple[str, ...]
+    burst: bool
+    seed: int
+    api_key_env: str | None
+    as_json: bool
+    plain: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """One load point: its figures, and what the load program noted about itself."""
+
+    level: LevelSpec
+    figures: LevelFigures
+    client: dict[str, float]
+
+
+def run(request: Request) -> None:
+    """Measure and show. Raises ``InputRefused``, ``BenchFault`` when no level has a throughput, ``BadAnswer`` when some
+    were not measured as asked, ``Interrupted``."""
+    workload, api_key = _read(request)
+    url = endpoint(request.url).url
+    with HttpEngine(url, api_key=api_key, model=request.model) as engine:
+        model = _proven_model(engine, url)
+    load = ProcessLoad(url, RealClock(), model=model, api_key=api_key)
+    if not request.as_json:
+        click.echo(_head(url, model, workload))
+    results: list[Measured] = []
+    with heeded(lambda _: None) as signals:
+        for level in levels(workload):
+            results.append(_measure(load, level, signals, show=not request.plain))
+            if not request.as_json:
+                click.echo(_shown(results[-1].figures))
+    if request.as_json:
+        click.echo(json.dumps(_as_json(url, model, workload, results), indent=2))
+    _judge(url, [result.figures for result in results])
+
+
+def _read(request: Request) -> tuple[Workload, str | None]:
+    """The workload and the API key; every fault of the command line at once."""
+    faults: list[str] = []
+    workload = Workload(
+        name="default",
+        prompts=_prompts(request.prompts, faults),
+        lengths=Lengths(kind="natural" if request.natural else "around", tokens=request.output_tokens),
+        concurrency=_concurrency(request.concurrency, faults),
+        requests_per_stream=request.requests_per_stream,
+        arrival="burst" if request.burst else "staggered",
+        seed=request.seed,
+    )
+    api_key = _api_key(request.api_key_env, faults)
+    try:
+        endpoint(request.url)
+        check_api_key(api_key)
+    except InputRefused as refused:
+        faults += refused.faults
+    if faults:
+        raise InputRefused("the command line cannot be accepted", faults=faults)
+    return workload, api_key
+
+
+def _prompts(names: tuple[str, ...], faults: list[str]) -> tuple[Prompt, ...]:
+    if not names:
+        return tuple(prompt for prompt in PROMPTS.values() if prompt is not SAY_OK)
+    for name in names:
+        if name not in PROMPTS:
+            near = difflib.get_close_matches(name, PROMPTS, 1)
+            hint = f'did you mean "{near[0]}"?' if near else f"accepted: {', '.join(PROMPTS)}"
+            faults.append(f'--prompt: unknown prompt "{name}"\n    {hint}')
+    return tuple(PROMPTS[name] for name in names if name in PROMPTS)
+
+
+def _concurrency(text: str, faults: list[str]) -> tuple[int, ...]:
+    points: list[int] = []
+    for word in text.split(","):
+        if word.strip().isdecimal() and 1 <= int(word) <= MAX_CONCURRENCY:
+            points.append(int(word))
+        else:
+            faults.append(f'--concurrency: "{word}" in "{text}"; accepted: whole numbers from 1 to {MAX_CONCURRENCY}')
+    return tuple(points)
+
+
+def _api_key(variable: str | None, faults: list[str]) -> str | None:
+    if variable is None:
+        return None
+    key = os.environ.get(variable)
+    if not key:
+        faults.append(f"--api-key-env: the environment variable {variable} is not set, or empty")
+    return key
+
+
+def _proven_model(engine: HttpEngine, url: str) -> str:
+    """The model's name, once the endpoint has generated a token for us."""
+    model = engine.model_name()
+    if model is None:
+        raise BenchFault(
+            f"{url} does not say which model it serves",
+            cause="nothing listens there, or it is no OpenAI-compatible endpoint: /v1/models lists nothing",
+            remedy="check the address and the API key, or name the model with --model",
+        )
+    probe = engine.ask_tokens(timeout_s=120.0)
+    if not probe.answered:
+        raise BenchFault(
+            f"{url} does not generate: {probe.detail}",
+            remedy="ask it by hand: POST /v1/chat/completions with this model and max_tokens 4",
+        )
+    return model
+
+
+def _measure(load: Load, level: LevelSpec, signals: Signals, *, show: bool) -> Measured:
+    """Warm up at the level's own concurrency, then measure. A warm-up without one answer is the level's result."""
+    salt = secrets.token_hex(8)
+    on_progress = _ticker(level) if show else _silent
+    try:
+        warm = load.run(with_nonce(warm_up(level), salt), on_progress=_silent, cancel=signals.cancel)
+        if all(record.error is not None for record in warm.records):
+            found = figures(level.concurrency, warm.records)
+            return Measured(
+                level=level, figures=replace(found, reason=f"in the warm-up, {found.reason}"), client=warm.client
+            )
+        outcome = load.run(with_nonce(level, salt), on_progress=on_progress, cancel=signals.cancel)
+    finally:
+        if show:
+            click.echo("\r\x1b[K", nl=False, err=True)
+    return Measured(level=level, figures=figures(level.concurrency, outcome.records), client=outcome.client)
+
+
+def _silent(_: LoadProgress) -> None:
+    """Nobody is looking."""
+
+
+def _ticker(level: LevelSpec) -> Callable[[LoadProgress], None]:
+    def tell(progress: LoadProgress) -> None:
+        failed = f" · {progress.failed} failed" if progress.failed else ""
+        line = (
+            f"C={level.concurrency}  {progress.answered} of {progress.requests} answers · {rate(progress.tok_s)} tok/s"
+            f" · {progress.elapsed_s:.0f} s{failed}"
+        )
+        click.echo(f"\r\x1b[K{line[: WIDTH - 1]}", nl=False, err=True)
+
+    return tell
+
+
+def _head(url: str, model: str, workload: Workload) -> str:
+    lengths = workload.lengths
+    how = (
+        f"natural lengths, at most {lengths.tokens} tokens"
+        if lengths.kind == "natural"
+        else f"{lengths.tokens // 2} to {lengths.tokens * 3 // 2} tokens an answer"
+    )
+    parts = [how, f"{workload.requests_per_stream} requests a stream", workload.arrival]
+    prompts = ", ".join(prompt.name for prompt in workload.prompts)
+    return "\n".join(
+        [*listed([clean(url), clean(model)], WIDTH, indent=0), *listed([*parts, prompts], WIDTH, indent=2)]
+    )
+
+
+def _shown(found: LevelFigures) -> str:
+    lines = [original_line(found)]
+    if found.whole_tok_s is None:
+        return "\n".join(folded("", clean(lines[0]), WIDTH, indent=0, hang=0))
+    if found.state != "measured":
+        lines += folded("", clean(f"{found.state}: {found.reason}"), WIDTH, hang=2)
+    parts = [f"steady={rate(found.steady_tok_s)} tok/s" if found.steady_tok_s is not None else "no steady window"]
+    if found.ttft is not None:
+        parts.append(f"ttft p50={seconds(found.ttft.p50)} p95={seconds(found.ttft.p95)} s")
+    if found.first_wave_ttft is not None and found.requests > found.concurrency:
+        parts.append(f"first wave p50={seconds(found.first_wave_ttft.p50)} s")
+    if found.tpot is not None:
+        parts.append(f"tpot p50={1000 * found.tpot.p50:.1f} p95={1000 * found.tpot.p95:.1f} ms")
+    if found.gaps is not None:
+        parts.append(f"gap p99={1000 * found.gaps.p99:.1f} ms")
+    if found.held_concurrency is not None:
+        parts.append(f"held {found.held_concurrency:.1f} of {found.concurrency}")
+    parts.append(f"{found.outcomes.get('ok', 0)} of {count(found.requests, 'answer')} as asked")
+    return "\n".join([*lines, *listed(parts, WIDTH, indent=2)])
+
+
+def _as_json(url: str, model: str, workload: Workload, results: list[Measured]) -> dict[str, Any]:
+    return {
+        "url": url,
+        "model": model,
+        "workload": {"digest": digest(workload), **asdict(workload)},
+        "levels": [
+            {"level": result.level.key, **asdict(result.figures), "client": result.client} for result in results
+        ],
+    }
+
+
+def _judge(url: str, found: list[LevelFigures]) -> None:
+    if all(level.whole_tok_s is None for level in found):
+        raise BenchFault(f"nothing could be measured at {url}: {found[0].reason}")
+    odd = [f"C={level.concurrency}" for level in found if level.state != "measured"]
+    if odd:
+        raise BadAnswer(
+            f"{len(odd)} of {count(len(found), 'level')} not measured as asked: {', '.join(odd)}",
+            remedy="see the reason at each level above; an endpoint without ignore_eos needs --natural",
+        )
