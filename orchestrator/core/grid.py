@@ -17,8 +17,8 @@ from orchestrator.core.where import Part, Value, Where, WhereRefused, parse
 from orchestrator.errors import InputRefused
 
 MAX_CONFIGS = 5_000
-MAX_STEPS = 4_000_000  # partial combinations looked at
-MAX_SLUG = 80  # characters; it becomes part of file and unit names
+MAX_STEPS = 2_000_000  # partial combinations looked at
+MAX_SLUG = 64  # characters; it becomes part of file names and of 80-column tables
 _TRIED = 10_000  # the same, of one expression while a file is read
 
 PRODUCTION = "production"  # the trial that stands for what runs now; no config of a grid may take the name
@@ -80,13 +80,13 @@ def _config(sweep: Sweep, flags: Mapping[str, FlagValue], environment: Mapping[s
     )
 
 
-def expand(sweep: Sweep) -> Grid:
+def expand(sweep: Sweep, *, most_steps: int = MAX_STEPS) -> Grid:
     """Every combination of the axes that each `where` allows, as configs with slugs.
 
     Raises ``WhereRefused`` for an expression that has no answer, ``InputRefused`` when more than ``MAX_CONFIGS``
-    configs are left, or when that cannot be told within ``MAX_STEPS``.
+    configs are left, or when that cannot be told within ``most_steps`` partial combinations.
     """
-    search = _Search(sweep)
+    search = _Search(sweep, most_steps=most_steps)
     chosen = sorted(search.combinations())
     unique: dict[str, GridPoint] = {}
     merged: dict[str, str] = {}
@@ -192,7 +192,7 @@ class _Check:
 class _Search:
     """Walks the combinations depth first and turns back as soon as an expression says no."""
 
-    def __init__(self, sweep: Sweep, *, most_steps: int = MAX_STEPS) -> None:
+    def __init__(self, sweep: Sweep, *, most_steps: int) -> None:
         self.wheres = [_read(sweep, text) for text in sweep.where]
         self.removed = [0] * len(self.wheres)
         self.raw = math.prod(len(axis.points) for axis in sweep.axes)

@@ -46,9 +46,10 @@ class PlannedTrial:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Configs that one rule says the same about."""
+    """Configs that one rule speaks of. ``text`` is the rule, ``example`` what it says of the first of them."""
 
     text: str
+    example: str
     rule: str
     slugs: tuple[str, ...]
 
@@ -208,13 +209,16 @@ def _refusals(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 def _groups(grid: Grid, found: Mapping[str, tuple[Finding, ...]], *, refused: bool) -> tuple[Group, ...]:
     """Findings of one kind by rule and sentence. A config that dies at start is counted under its first refusal."""
-    slugs: dict[tuple[str, str], list[str]] = {}
+    said: dict[tuple[str, str], dict[str, str]] = {}  # rule and sentence -> slug -> what it says of that config
     for point in grid.points:
         refusals = _refusals(found[point.slug])
         rest = () if refusals else found[point.slug]
         for finding in refusals[:1] if refused else rest:
-            slugs.setdefault((finding.rule, finding.sentence), []).append(point.slug)
-    return tuple(Group(text=text, rule=rule, slugs=tuple(names)) for (rule, text), names in slugs.items())
+            said.setdefault((finding.rule, finding.sentence), {})[point.slug] = finding.text
+    return tuple(
+        Group(text=sentence, example=next(iter(texts.values())), rule=rule, slugs=tuple(texts))
+        for (rule, sentence), texts in said.items()
+    )
 
 
 def _aliases(points: Sequence[GridPoint], facts: Facts) -> dict[str, str]:
@@ -268,7 +272,7 @@ def _digest(sweep: Sweep, facts: Facts, configs: Sequence[Config]) -> str:
         "service": service.name,
         "host": service.host.name,
         "engine": facts.version,
-        "template": service.template_text,
+        "unit": [service.template_text, dict(service.environment), service.extra_args, service.kept],
         "configs": [config.id for config in configs],
         "workload": [sweep.workload.name, digest(sweep.workload), sorted(set(sweep.workload.concurrency))],
         "repeats": [sweep.repeats.per_level, sweep.repeats.launches],

@@ -200,9 +200,10 @@ def _name(name: str) -> _Evaluate:
         return lambda _: constant
 
     def look_up(values: Values) -> Value:
-        if name not in values:
-            raise _Problem(f"{name} has no value here")
-        return values[name]
+        try:
+            return values[name]
+        except KeyError:
+            raise _Problem(f"{name} has no value here") from None
 
     return look_up
 
@@ -236,7 +237,12 @@ def _arithmetic(op: ast.operator, left: _Evaluate, right: _Evaluate) -> _Evaluat
     sign, act = _ARITHMETIC[type(op)]
 
     def calculate(values: Values) -> Value:
-        a, b = _as_number(left(values)), _as_number(right(values))
+        a, b = left(values), right(values)
+        if type(a) is int and type(b) is int and sign in "+-*":  # by far the most frequent, asked a million times
+            whole = act(a, b)
+            if type(whole) is int and -MAX_NUMBER <= whole <= MAX_NUMBER:
+                return whole
+        a, b = _as_number(a), _as_number(b)
         if sign == "**" and abs(b) > MAX_EXPONENT:
             raise _Problem(f"{a} ** {b}: exponents go up to {MAX_EXPONENT}")
         try:
@@ -271,6 +277,10 @@ def _comparison(left: _Evaluate, ops: list[ast.cmpop], rights: list[_Evaluate | 
     if any(isinstance(right, list) for right in rights[:-1]):
         raise _Problem("nothing compares with a list; use `and`")
 
+    first, right_of_first = ops[0], rights[0]
+    if len(ops) == 1 and not isinstance(right_of_first, list):
+        return lambda values: _compare_two(left(values), first, right_of_first(values))
+
     def compare(values: Values) -> Value:
         a = left(values)
         for op, right in zip(ops, rights, strict=True):
@@ -289,12 +299,14 @@ def _comparison(left: _Evaluate, ops: list[ast.cmpop], rights: list[_Evaluate | 
 
 
 def _compare_two(a: Value, op: ast.cmpop, b: Value) -> bool:
+    if isinstance(op, ast.Eq):
+        return _same(a, b)
+    if isinstance(op, ast.NotEq):
+        return not _same(a, b)
     if isinstance(op, ast.In | ast.NotIn):
         if not isinstance(b, tuple):
             raise _Problem(f"{b!r} is no list: `in` looks into a list")
         return _is_among(a, b) is isinstance(op, ast.In)
-    if isinstance(op, ast.Eq | ast.NotEq):
-        return _same(a, b) is isinstance(op, ast.Eq)
     x, y = _as_number(a), _as_number(b)
     match op:
         case ast.Lt():
@@ -313,7 +325,7 @@ def _is_among(value: Value, elements: tuple[Value, ...]) -> bool:
 
 def _same(a: Value, b: Value) -> bool:
     """Equality inside one kind. `pp_size == "8"` would be silently false for ever, so it is refused."""
-    if _kind(a) != _kind(b):
+    if type(a) is not type(b) and _kind(a) != _kind(b):
         raise _Problem(f"{a!r} is {_kind(a)} and {b!r} is {_kind(b)}: they are never equal")
     return a == b
 

@@ -35,6 +35,7 @@ class Project:
     """A project folder whose inventory was found. Reading happens in ``inventory`` and ``sweep``."""
 
     folder: Path  # absolute
+    start: Path  # where the search for it began
 
     @classmethod
     def open(cls, folder: Path) -> Project:
@@ -44,8 +45,8 @@ class Project:
         """
         start = folder.absolute()
         for candidate in (start, *start.parents):
-            if (candidate / INVENTORY).exists():
-                return cls(candidate)
+            if _is_there(candidate / INVENTORY):
+                return cls(folder=candidate, start=start)
         raise InputRefused(
             f"no {INVENTORY} in {folder} or above it",
             cause="the command was started outside the project folder",
@@ -68,11 +69,12 @@ class Project:
     def sweep(self, path: Path) -> Sweep:
         """The sweep a file asks for, its service filled in from the inventory.
 
-        ``path`` is taken as given, else relative to the project folder. Raises ``InputRefused`` with every fault of
-        both files.
+        ``path`` is relative to the folder the project was opened with, to the project folder, or to the working
+        directory: the first where it exists. Raises ``InputRefused`` with every fault of both files.
         """
         faults = Faults()
-        found = path if path.exists() or path.is_absolute() else self.folder / path
+        candidates = [self.start / path, self.folder / path, path.absolute()]
+        found = next((candidate for candidate in candidates if _is_there(candidate)), self.folder / path)
         document = read_document(found, self._shown(path, found), faults)
         inventory, names = self._inventory(faults)
         sweep = read_sweep(document, found, inventory.services, names, faults) if document else None
@@ -90,8 +92,15 @@ class Project:
 
     def _shown(self, path: Path, found: Path) -> str:
         """The file as faults name it: inside the project without the folder's own path, else as given."""
-        absolute = found.absolute()
-        return str(absolute.relative_to(self.folder)) if absolute.is_relative_to(self.folder) else str(path)
+        return str(found.relative_to(self.folder)) if found.is_relative_to(self.folder) else str(path)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.lstat()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _service_names(document: Document) -> tuple[str, ...]:

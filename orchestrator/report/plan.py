@@ -91,7 +91,7 @@ def _note(trial: PlannedTrial) -> str:
 def _said_of_configs(plan: Plan, width: int) -> list[str]:
     """What was refused, what collapses and what a person should know: a label, a number of configs, a sentence."""
     refused = [(removed.count, removed.where, "" if removed.count else "rules nothing out") for removed in plan.removed]
-    refused += [_row(group) for group in plan.refused]
+    refused += [_refusal(group) for group in plan.refused]
     same = [(1, f"{trial.slug} resolves to {trial.alias_of}", "") for trial in plan.aliases]
     same += [(1, f"{slug} is {original}", "") for slug, original in plan.merged.items()]
     lines = [*_block("refused", refused, width), *_block("aliases", same[:LINES], width)]
@@ -101,8 +101,9 @@ def _said_of_configs(plan: Plan, width: int) -> list[str]:
     return [*lines, *_block("notes", notes, width)]
 
 
-def _row(group: Group) -> tuple[int, str, str]:
-    return len(group.slugs), group.text, f"rule {group.rule}"
+def _refusal(group: Group) -> tuple[int, str, str]:
+    example = "" if group.example == group.text else f"; {group.slugs[0]}: {group.example}"
+    return len(group.slugs), group.text + example, f"rule {group.rule}"
 
 
 def _block(label: str, rows: Sequence[tuple[int, str, str]], width: int) -> list[str]:
@@ -115,6 +116,8 @@ def _block(label: str, rows: Sequence[tuple[int, str, str]], width: int) -> list
 
 def _sums(plan: Plan, width: int) -> list[str]:
     configs = sum(trial.alias_of is None for trial in plan.trials)
+    if not configs:
+        return []
     levels = _count(plan.levels, "level")
     if plan.reference_levels:
         levels += f" ({plan.reference_levels} of production)"
