@@ -10,7 +10,7 @@ from typing import Self
 
 from orchestrator.core import events
 from orchestrator.errors import StoreFault
-from orchestrator.report.progress import sentence
+from orchestrator.report.sentences import sentence
 from orchestrator.report.text import clean, moment
 
 NAME = "log.txt"

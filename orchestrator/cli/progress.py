@@ -15,8 +15,9 @@ from rich.live import Live
 from rich.text import Text
 
 from orchestrator.core import events
-from orchestrator.report.progress import Board, Outlook, in_ascii, sentence
-from orchestrator.report.text import moment
+from orchestrator.report.progress import Board, Outlook
+from orchestrator.report.sentences import sentence
+from orchestrator.report.text import in_ascii, moment
 
 LINE_EVERY_S = 30.0  # a running level, as a line
 REDRAW_EVERY_S = 0.1  # the live board, at most

@@ -67,7 +67,10 @@ class TrialRow:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchRow:
-    """One start of the engine. ``ready_s`` is how long it took; the failure fields are set when it failed."""
+    """One start of the engine. ``ready_s`` is how long it took, None also for production measured as it ran.
+
+    The failure fields are set when it failed.
+    """
 
     run: str
     trial: str

@@ -1,130 +1,20 @@
-"""What a run says while it happens: a sentence for each event, and the board that a terminal shows live.
+"""A run while it happens: what is known of it so far, and the lines that a terminal shows live.
 
 Time is the events' own (``at``), so a simulated night reads like a night.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
-from functools import singledispatch
 from typing import Literal
 
 from orchestrator.core import events
-from orchestrator.core.figures import original_line
+from orchestrator.report.sentences import stand
 from orchestrator.report.text import change, clean, count, folded, moment, pad, phases, rate, span, watts
 
 NAME = 17  # columns for a config's slug; a longer one simply pushes the rest
-
-
-@singledispatch
-def sentence(event: events.Event) -> str:
-    """An event in one line of plain words, cleaned for a terminal."""
-    raise TypeError(f"no words for {type(event).__name__}")
-
-
-@sentence.register
-def _run_started(event: events.RunStarted) -> str:
-    mark = " · SIMULATED" if event.simulated else ""
-    verb = "resumed" if event.resumed else "started"
-    return clean(f"run {event.run} {verb}: {event.sweep} on {event.host}{mark}")
-
-
-@sentence.register
-def _trial_planned(event: events.TrialPlanned) -> str:
-    alias = f", the same as {event.alias_of}: not launched" if event.alias_of else ""
-    return clean(f"{event.trial}: config {event.config_id}, {event.role}{alias}")
-
-
-@sentence.register
-def _launch_started(event: events.LaunchStarted) -> str:
-    return clean(f"{event.trial}: launch {event.launch}")
-
-
-@sentence.register
-def _launch_phase(event: events.LaunchPhase) -> str:
-    detail = f": {event.detail}" if event.detail else ""
-    return clean(f"{event.trial}: {event.phase}{detail}")
-
-
-@sentence.register
-def _launch_ready(event: events.LaunchReady) -> str:
-    if event.seconds is None:
-        return clean(f"{event.trial}: measured as it runs")
-    parts = f": {phases(event.phases)}" if event.phases else ""
-    return clean(f"{event.trial}: ready after {event.seconds:.0f} s{parts}")
-
-
-@sentence.register
-def _launch_failed(event: events.LaunchFailed) -> str:
-    after = f" after {event.seconds:.0f} s" if event.seconds > 0 else ""
-    return clean(f"{event.trial}: failed{after}: {event.failure_class}: {event.explanation}")
-
-
-@sentence.register
-def _launch_ended(event: events.LaunchEnded) -> str:
-    return clean(f"{event.trial}: measured")
-
-
-@sentence.register
-def _level_started(event: events.LevelStarted) -> str:
-    warm = ", warm-up" if event.purpose == "warm-up" else ""
-    return clean(f"{event.trial} C={event.concurrency}: {count(event.requests, 'request')}{warm}")
-
-
-@sentence.register
-def _level_progress(event: events.LevelProgress) -> str:
-    return clean(f"{event.trial} C={event.concurrency}: {_stand(event)}")
-
-
-@sentence.register
-def _level_ended(event: events.LevelEnded) -> str:
-    figures = event.figures
-    parts = [original_line(figures)]
-    if figures.whole_tok_s is not None:
-        steady = "no steady window" if figures.steady_tok_s is None else f"steady {rate(figures.steady_tok_s)} tok/s"
-        parts.append(steady)
-        if figures.state != "measured":
-            parts.append(f"{figures.state}: {figures.reason}")
-    if event.watts_per_gpu is not None:
-        parts.append(f"{watts(event.watts_per_gpu)} W/GPU")
-    return clean(f"{event.trial} {' · '.join(parts)}")
-
-
-@sentence.register
-def _restore_began(event: events.RestoreBegan) -> str:
-    return clean(f"putting production back: {event.why}")
-
-
-@sentence.register
-def _restored(event: events.Restored) -> str:
-    what = "production is back" if event.verified else "restored, not verified"
-    return clean(f"{what} after {event.seconds:.0f} s: {event.detail}")
-
-
-@sentence.register
-def _note(event: events.Note) -> str:
-    about = f"{event.trial}: " if event.trial else ""
-    return clean(f"note: {about}{event.text}")
-
-
-@sentence.register
-def _run_ended(event: events.RunEnded) -> str:
-    code = f", exit {event.exit_code}" if event.exit_code else ""
-    return clean(f"{event.outcome}{code} · {event.host_state}")
-
-
-def _stand(event: events.LevelProgress) -> str:
-    parts = [f"{event.answered} of {event.requests} answers"]
-    if event.tok_s is not None:
-        parts.append(f"{rate(event.tok_s)} tok/s")
-    if event.watts is not None:
-        parts.append(f"{watts(event.watts)} W")
-    if 0 < event.answered < event.requests:
-        left = event.elapsed_s * (event.requests - event.answered) / event.answered
-        parts.append(f"{int(left) // 60}:{int(left) % 60:02d} left")
-    return " · ".join(parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +56,7 @@ class Board:
     over: bool = False
     starts: list[float] = field(default_factory=list)
     measured: list[float] = field(default_factory=list)
+    reference_s: float | None = None  # what measuring production took, until a config was measured whole
     figures: dict[str, dict[int, list[events.LevelEnded]]] = field(default_factory=dict)
     production: str | None = None
 
@@ -185,14 +76,8 @@ class Board:
                 self.stand = clean(f"{event.phase} {event.detail}".strip())
             case events.LaunchReady():
                 self._ready(event)
-            case events.LevelStarted():
-                self.measuring = event.purpose == "measure"
-                self.stand = f"C={event.concurrency}" if self.measuring else f"C={event.concurrency}   warm-up"
-            case events.LevelProgress():
-                self.stand = f"C={event.concurrency}   {_stand(event)}"
-            case events.LevelEnded() if self.measuring:
-                found = self.figures.setdefault(event.trial, {})
-                found.setdefault(event.figures.concurrency, []).append(event)
+            case events.LevelStarted() | events.LevelProgress() | events.LevelEnded():
+                self._level(event)
             case events.LaunchEnded() | events.LaunchFailed():
                 return self._finish(event)
             case events.RestoreBegan():
@@ -223,10 +108,24 @@ class Board:
             parts = phases(event.phases)
             self.start = f"launch {event.seconds:.0f} s{f': {parts}' if parts else ''}"
 
+    def _level(self, event: events.LevelStarted | events.LevelProgress | events.LevelEnded) -> None:
+        if isinstance(event, events.LevelStarted):
+            self.measuring = event.purpose == "measure"
+            self.stand = f"C={event.concurrency}" if self.measuring else f"C={event.concurrency}   warm-up"
+        elif isinstance(event, events.LevelProgress):
+            self.stand = f"C={event.concurrency}   {stand(event)}"
+        elif self.measuring:
+            found = self.figures.setdefault(event.trial, {})
+            found.setdefault(event.figures.concurrency, []).append(event)
+
     def _finish(self, event: events.LaunchEnded | events.LaunchFailed) -> str:
         trial = event.trial
-        if self.ready_since is not None and self.now is not None:
-            self.measured.append((self.now - self.ready_since).total_seconds())
+        if isinstance(event, events.LaunchEnded) and self.ready_since is not None and self.now is not None:
+            took = (self.now - self.ready_since).total_seconds()
+            if trial == self.production:
+                self.reference_s = took
+            else:
+                self.measured.append(took)
         self.current, self.stand = None, ""
         if trial != self.production:
             self.settled.add(trial)
@@ -259,18 +158,18 @@ class Board:
         parts = [f"C={concurrency} steady {rate(steady)} tok/s", f"whole {rate(whole)}"]
         drawn = _mean([level.watts_per_gpu for level in measured if level.watts_per_gpu is not None])
         if drawn is not None:
-            parts.append(f"{watts(drawn)} W")
+            parts.append(f"{watts(drawn)} W/GPU")
         line = " · ".join(parts)
         if trial == self.production:
             return line
         reference = _mean_of(self._measured(self.production or "", concurrency), self.outlook.maximize)
         ours = steady if self.outlook.maximize == "steady_tok_s" else whole
-        return f"{pad(line, 45)}  {change(ours, reference)}" if ours and reference else line
+        return f"{pad(line, 49)}  {change(ours, reference)}" if ours and reference else line
 
     def left_s(self) -> float | None:
         """Seconds until production serves again; None without an estimate. What was seen here counts first."""
         start = _mean(self.starts) or self.outlook.start_s
-        measure = _mean(self.measured) or self.outlook.measure_s
+        measure = _mean(self.measured) or self.reference_s or self.outlook.measure_s
         if start is None or measure is None or self.now is None or self.restored:
             return None
         closing = start if self.outlook.restores else 0.0
@@ -322,13 +221,3 @@ def _mean_of(levels: Sequence[events.LevelEnded], name: str) -> float | None:
 
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
-
-
-ASCII: Mapping[str, str] = {"✓": "+", "✗": "x", "▶": ">", "·": "|", "–": "-", "×": "x", "…": "..."}
-
-
-def in_ascii(text: str) -> str:
-    """For a terminal that cannot show more."""
-    for mark, plain in ASCII.items():
-        text = text.replace(mark, plain)
-    return text.encode("ascii", "replace").decode()

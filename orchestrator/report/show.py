@@ -14,6 +14,7 @@ from orchestrator.report.text import (
     clean,
     count,
     folded,
+    listed,
     moment,
     pad,
     rate,
@@ -142,7 +143,7 @@ def _legend(history: RunHistory, columns: Sequence[Point], width: int) -> list[s
     if most > 1:
         said.append(f"means of up to {most} levels")
     said.append("W/GPU at the highest level measured")
-    return folded("", " · ".join(said), width, hang=2)
+    return listed(said, width, indent=2)
 
 
 def _comparison(history: RunHistory, meant: Intent, columns: Sequence[Point], width: int) -> list[str]:

@@ -107,8 +107,8 @@ def folded(label: str, text: str, width: int, *, indent: int = 2, hang: int = 17
     start = pad(" " * indent + label, hang)
     room = max(20, width - max(hang, cell_len(start)))
     for line in _fold(text, room):
-        lines.append((start if not lines else " " * cell_len(start)) + line)
-    return lines or [start.rstrip()]
+        lines.append(((start if not lines else " " * cell_len(start)) + line).rstrip())
+    return lines
 
 
 def _fold(text: str, room: int) -> list[str]:
@@ -189,3 +189,13 @@ def _beside(label: str, lines: Sequence[str], size: int) -> list[str]:
     if cell_len(label) + 2 > size:
         return [label, *(" " * size + line for line in lines)]
     return [pad("" if number else label, size) + line for number, line in enumerate(lines)]
+
+
+_ASCII: Mapping[str, str] = {"✓": "+", "✗": "x", "▶": ">", "·": "|", "–": "-", "×": "x", "…": "..."}
+
+
+def in_ascii(text: str) -> str:
+    """For a terminal that cannot show more."""
+    for mark, plain in _ASCII.items():
+        text = text.replace(mark, plain)
+    return text.encode("ascii", "replace").decode()

@@ -112,7 +112,7 @@ def _launch(history: LaunchHistory, width: int) -> list[str]:
 def _began(launch: LaunchRow) -> str:
     if launch.ready_at is None:
         return launch.state
-    if not launch.ready_s:
+    if launch.ready_s is None:
         return "measured as it ran"
     parts = phases(launch.phases)
     return f"ready after {launch.ready_s:.0f} s{f': {parts}' if parts else ''}"

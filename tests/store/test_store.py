@@ -60,14 +60,14 @@ def test_a_launch_keeps_what_explains_its_numbers(store: Store) -> None:
     for event in whole_night(Story()):
         store.tell(event)
 
-    first, *_ = store.launches("7f3c")
+    reference, first, failed, *_ = store.launches("7f3c")
 
+    assert (reference.state, reference.ready_s, reference.settings) == ("ended", None, None)
     assert first.build == {"engine": "0.5.23", "driver": "570.124"}
     assert first.argv[:3] == ("/opt/sglang/bin/python", "-m", "sglang.launch_server")
     assert first.unit_text.startswith("[Service]\n")
     assert first.settings == {"pp_size": 8, "limit": "inf"}
     assert (first.ready_s, first.phases) == (412.0, {"load": 371.0, "graphs": 33.0, "warm-up": 8.0})
-    failed = store.launches("7f3c")[2]
     assert (failed.failure_class, failed.verdict, failed.failed_after_s) == ("kv-too-small", "infeasible", 371.0)
     assert failed.evidence is not None
     assert failed.evidence[0] == "Memory pool size is too small"
@@ -220,12 +220,11 @@ def test_launch_times_are_of_one_service_and_never_mix_simulated_with_real(store
     real = store.recorded_launch_seconds("k26", "k26", simulated=False)
 
     assert [(config, seconds) for config, _, seconds in real] == [
-        (CONFIGS["production"].id, 412.0),
         (CONFIGS["pp8.d0"].id, 412.0),
         (CONFIGS["pp8.d8"].id, 412.0),
         (CONFIGS["pp8.d8"].id, 412.0),
     ]
-    assert len(store.recorded_launch_seconds("k26", "k26", simulated=True)) == 3
+    assert len(store.recorded_launch_seconds("k26", "k26", simulated=True)) == 2
     assert store.recorded_launch_seconds("other", "k26", simulated=False) == ()
 
 

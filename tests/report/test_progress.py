@@ -1,0 +1,135 @@
+"""The board: what is known of a run while it goes on, and how long it still takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC
+
+from orchestrator.core import events
+from orchestrator.report.progress import Board, Outlook
+from tests.store.story import Story, level_figures, until_killed, whole_night
+
+OUTLOOK = Outlook(configs=3, launches=3, start_s=900.0, measure_s=1500.0, concurrency=32)
+
+
+def board(outlook: Outlook = OUTLOOK) -> Board:
+    return Board(outlook=outlook, zone=UTC)
+
+
+def test_finished_configs_leave_a_line() -> None:
+    heard = board()
+    lines = [line for event in whole_night(Story()) if (line := heard.hear(event)) is not None]
+    assert lines == [
+        "  ✓ production        C=8 steady 101 tok/s · whole 95.6 · 136 W/GPU",
+        "  ✓ pp8.d0            C=32 steady 362 tok/s · whole 347 · 231 W/GPU",
+        "  ✗ pp4.tp2.d0        did not start: kv-too-small",
+        "  ✓ pp8.d8            C=32 steady 262 tok/s · whole 248 · 206 W/GPU",
+    ]
+    assert heard.lines(80) == []
+
+
+def test_a_gain_is_shown_where_production_was_measured_too() -> None:
+    heard = board(Outlook(configs=3, launches=3, concurrency=8))
+    lines = [line for event in whole_night(Story()) if (line := heard.hear(event)) is not None]
+    assert lines[1] == "  ✓ pp8.d0            C=8 steady 151 tok/s · whole 139 · 160 W/GPU       +49.7 %"
+
+
+def test_the_board_in_the_middle_of_a_level() -> None:
+    heard = board()
+    for event in until_killed(Story()):
+        heard.hear(event)
+    assert heard.title == "k26_pp · run 7f3c · k26"
+    assert heard.lines(80) == [
+        "  ▶ pp8.d8            C=16   16/32 answers · 156 tok/s · 150 W/GPU · 0:30 left",
+        "    launch 412 s: load 371 · graphs 33 · warm-up 8",
+        "    then production goes back",
+        "  2 of 3 configs · 1 h 1 min so far · 16 min left · production ready 23:18",
+    ]
+
+
+def test_the_board_while_a_config_starts() -> None:
+    heard = board()
+    for event in until_killed(Story()):
+        heard.hear(event)
+        if isinstance(event, events.LaunchPhase) and event.trial == "pp8.d0" and event.phase == "graphs":
+            break
+    # Starts of 900 s are assumed until one was seen: 900 - 371 s, two more and the restore; measuring took 620 s on
+    # production, three times that for the configs.
+    assert heard.lines(80) == [
+        "  ▶ pp8.d0            graphs",
+        "    pp4.tp2.d0 next",
+        "  0 of 3 configs · 16 min so far · 1 h 24 min left · production ready 23:41",
+    ]
+
+
+def test_without_an_estimate_there_is_no_time_left() -> None:
+    heard = board(Outlook(configs=3, launches=3))
+    story = Story()
+    for event in (story.started(), *story.planned(), story.launching("pp8.d0")):
+        heard.hear(event)
+    assert heard.left_s() is None
+    assert heard.lines(80) == [
+        "  ▶ pp8.d0",
+        "    pp4.tp2.d0 next",
+        "  0 of 3 configs · 4 s so far",
+    ]
+
+
+def test_the_restore_counts_as_a_start_and_the_reference_may_follow() -> None:
+    heard = board()
+    story = Story()
+    for event in (story.started(), *story.planned()):
+        heard.hear(event)
+    began, back = story.restored()
+    heard.hear(began)
+    assert heard.left_s() == 900.0
+    where = {"trial": "production", "launch": "restore"}
+    heard.hear(events.LaunchPhase(**story.at(300), **where, phase="load", elapsed_s=300.0))
+    assert heard.lines(80) == [
+        "  ▶ restore           load",
+        "  0 of 3 configs · 11 min so far · 3 min 22 s left · production ready 22:15",
+    ]
+    heard.hear(back)
+    heard.hear(story.launching("production"))
+    assert heard.lines(80)[-2:] == [
+        "    pp8.d0 next",
+        "  0 of 3 configs · 11 min so far · production is back",
+    ]
+    heard.hear(story.ended())
+    assert heard.lines(80) == []
+
+
+def test_repeats_are_means_and_a_config_without_a_number_says_why() -> None:
+    def night(story: Story) -> Iterator[events.Event]:
+        yield story.started()
+        yield from story.planned()
+        yield story.launching("pp8.d0")
+        yield from story.ready("pp8.d0")
+        for steady in (360.0, 370.0):
+            *begun, ended = story.level("pp8.d0", 32)
+            yield from begun
+            assert isinstance(ended, events.LevelEnded)
+            yield events.LevelEnded(**{**vars(ended), "figures": level_figures(32, steady, 347.0)})
+        yield story.stopped("pp8.d0")
+        yield story.launching("pp8.d8")
+        *begun, ended = story.level("pp8.d8", 32)
+        yield from begun
+        assert isinstance(ended, events.LevelEnded)
+        failed = level_figures(32, None, None, state="failed", reason="64 of 64 requests failed: \x1b[31mreset (64)")
+        yield events.LevelEnded(**{**vars(ended), "figures": failed})
+        yield story.stopped("pp8.d8")
+
+    heard = board()
+    lines = [line for event in night(Story()) if (line := heard.hear(event)) is not None]
+    assert lines == [
+        "  ✓ pp8.d0            C=32 steady 365 tok/s · whole 347 · 231 W/GPU",
+        "  ✗ pp8.d8            nothing measured: 64 of 64 requests failed: reset (64)",
+    ]
+
+
+def test_a_failure_under_load_is_not_called_a_failed_start() -> None:
+    heard = board()
+    story = Story()
+    for event in (story.started(), *story.planned(), story.launching("pp8.d0"), *story.ready("pp8.d0")):
+        heard.hear(event)
+    assert heard.hear(story.too_small("pp8.d0")) == "  ✗ pp8.d0            failed under load: kv-too-small"
