@@ -51,9 +51,9 @@ def run(request: Request) -> None:
     sweep = project.sweep(request.sweep_file)
     faults = _faults(request)
     with Store.open(project.state) as store:
-        made = plan(
-            sweep, facts_of(sweep.service), launch_times(store, sweep.service, simulated=request.sim), now=_here()
-        )
+        recorded = launch_times(store, sweep.service, simulated=request.sim)
+        now = None if request.sim else _here()  # a pretended night does not end at a real hour
+        made = plan(sweep, facts_of(sweep.service), recorded, now=now)
         click.echo(plan_text(made, width=_width(), following=None if request.dry_run else ""))
         if request.dry_run:
             return

@@ -131,6 +131,8 @@ def _sums(plan: Plan, width: int) -> list[str]:
     about = f"about {_span(estimate.total_s)}: {starts}, {_span(estimate.measure_s)} measuring"
     assumed = f"assumed: {estimate.stream_tok_s:g} tok/s a stream"
     assumed += ", starts as recorded" if estimate.is_recorded else ", a start takes a quarter of startup.timeout"
+    if plan.lengths_assumed:
+        assumed += ", and the lengths of answers"
     return [*_paragraph(sums, width), *_paragraph(order, width), *_paragraph(about, width), *_paragraph(assumed, width)]
 
 
