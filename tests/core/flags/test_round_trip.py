@@ -63,7 +63,7 @@ def _said(settings: dict[str, FlagValue]) -> dict[str, FlagValue]:
     return {
         name: value
         for name, value in settings.items()
-        if not (flags[name].kind == "switch" and value == flags[name].default)
+        if flags[name].paired or not (flags[name].kind == "switch" and value == flags[name].default)
     }
 
 

@@ -100,6 +100,10 @@ def settled(asked: Asked) -> dict[str, FlagValue]:
     by_phase = asked.since("0.5.14") and asked.text("cuda-graph-backend-prefill") is None
     for name in ("cuda-graph", "decode-cuda-graph", "cuda-graph-backend-decode"):
         flags.pop(name, None)
+    if graphs_forced_off(asked):
+        for name in ("prefill-graph", "cuda-graph-backend-prefill"):
+            flags.pop(name, None)
+        return {**flags, "cuda-graph": False}
     if not by_phase:
         return {**flags, "cuda-graph": False}
     if prefill == "off" or (prefill == "auto" and not asked.is_on("cuda-graph")):
@@ -124,7 +128,7 @@ RULES: tuple[Rule, ...] = (
         sentence="torch_native, flex_attention and deepep-mode normal switch every CUDA graph off",
         flags=("cuda-graph", "attention-backend", "deepep-mode"),
         says=_forced_off,
-        becomes=lambda _: {"cuda-graph": False, "prefill-graph": "auto"},
+        becomes=lambda _: {"cuda-graph": False},
     ),
     Rule(
         id="multimodal-without-prefill-graph",
