@@ -146,6 +146,7 @@ class Container:
         (self._folder / "pid").write_text(f"{self._nspawn.pid} {self._began}")
         deadline = time.monotonic() + BOOT_DEADLINE_S
         self._wait_for_leader(deadline)
+        self._wait_for_cable(deadline)
         self._lay_cable()
         self._wait_until_running(deadline)
 
@@ -163,6 +164,17 @@ class Container:
             self._still(deadline, "no first process")
             time.sleep(0.02)
         self.leader = leader
+
+    def _wait_for_cable(self, deadline: float) -> None:
+        """nspawn makes it after the first process: both ends must be there."""
+        while True:
+            try:
+                _ip("link", "show", self.link)
+                self._inside("link", "show", "host0")
+                return
+            except RuntimeError as fault:
+                self._still(deadline, str(fault))
+                time.sleep(0.02)
 
     def _lay_cable(self) -> None:
         """The host's hardware address is fixed on our side: with the cable cut, packets are lost in silence

@@ -230,7 +230,7 @@ class BedHost:
         return unit
 
     def install_sim_engine(self, folder: str = "/opt/sglang-sim", *, version: str | None = None) -> str:
-        """Make ``folder`` an installed SGLang whose engine is the simulator; it stays for the tests that follow.
+        """Make ``folder`` an installed SGLang whose engine is the simulator, its nvidia-smi the host's; both stay.
 
         The command runs on this machine with the host's /opt bound over ours, so the project need not be
         visible inside and every path it writes is right there.
@@ -252,6 +252,7 @@ class BedHost:
         )
         if done.returncode != 0:
             raise AssertionError(f"sim env failed: {done.stderr}{done.stdout}")
+        self.sh(f"ln -sfn {folder}/bin/nvidia-smi /usr/local/bin/nvidia-smi")
         self.keep()
         return folder
 

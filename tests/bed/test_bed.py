@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -102,6 +104,34 @@ def test_a_cut_cable_loses_packets_without_a_word(gpu1: BedHost) -> None:
         ssh(gpu1, "true", timeout_s=2)
     gpu1.restore_link()
     assert ssh(gpu1, "true").returncode == 0
+
+
+def models(host: BedHost) -> int:
+    with urllib.request.urlopen(f"http://{host.address}:30000/v1/models", timeout=5) as answer:
+        return int(answer.status)
+
+
+def wait_for_models(host: BedHost, *, timeout_s: float = 30.0) -> int:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return models(host)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def test_a_simulated_engine_serves_as_a_production_unit_and_comes_back_after_a_reboot(gpu1: BedHost) -> None:
+    gpu1.install_sim_engine()
+    gpu1.add_user("sglang")
+    unit = gpu1.write_production(user="sglang", service_lines=["Environment=TUNE_SIM_SPEED=100"], start=True)
+    assert wait_for_models(gpu1) == 200
+    assert gpu1.sh("nvidia-smi -L").count("GPU ") == 8
+    first = gpu1.sh(f"systemctl show -P InvocationID {unit}")
+    gpu1.reboot()
+    assert wait_for_models(gpu1) == 200
+    assert gpu1.sh(f"systemctl show -P InvocationID {unit}") != first
 
 
 def test_what_a_killed_session_left_is_swept_by_the_next(bed: Bed) -> None:
