@@ -43,17 +43,14 @@ class Framing:
 
     def feed(self, piece: bytes) -> bytes:
         """Take the next bytes off the connection; return the bytes of the body among them."""
-        if self._phase == _NEXT_SIZE and not self._held:
-            # By far the most common read of a live stream: exactly one whole chunk.
-            cut = piece.find(b"\r\n", 0, 10)
-            if cut > 0 and not piece[:cut].translate(None, _HEX):
-                start = cut + 2
-                end = start + int(piece[:cut], 16)
-                if start < end and len(piece) == end + 2 and piece.endswith(b"\r\n"):
-                    return piece[start:end]
         body: list[bytes] = []
+        at = 0
+        if self._phase == _NEXT_SIZE and not self._held:
+            at = _whole_chunks(piece, body)
+            if at == len(piece):
+                return body[0] if len(body) == 1 else b"".join(body)
         try:
-            self._feed(piece, body)
+            self._feed(piece[at:] if at else piece, body)
         except Unreadable as why:
             self.fault = str(why)
             self._phase = _ENDED
@@ -162,6 +159,22 @@ class Framing:
         else:
             self.keep_alive = False
             self._phase = _UNTIL_CLOSE
+
+
+def _whole_chunks(piece: bytes, body: list[bytes]) -> int:
+    """Take the whole chunks that ``piece`` begins with; where they end. A live stream is made of little else."""
+    at = 0
+    while True:
+        cut = piece.find(b"\r\n", at, at + 10)
+        size = piece[at:cut]
+        if cut <= at or size.translate(None, _HEX):
+            return at
+        start = cut + 2
+        end = start + int(size, 16)
+        if start == end or piece[end : end + 2] != b"\r\n":
+            return at
+        body.append(piece[start:end])
+        at = end + 2
 
 
 def _size(line: bytes) -> int:
