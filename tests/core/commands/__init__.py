@@ -1,0 +1,1 @@
+"""Commands and the parsers of their answers."""
