@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from orchestrator.core.config import Config, FlagValue
 from orchestrator.core.flags import Facts, default_micro_batch_cap, effective, largest_captured_batch
-from tests.core.flags.rule_cases import K26
+from tests.core.flags.rule_case import K26
 
 FACTS = Facts(version="0.5.23", gpus=8, model=K26)
 Flags = Mapping[str, FlagValue]

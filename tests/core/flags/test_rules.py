@@ -9,7 +9,11 @@ import pytest
 from orchestrator.core.config import Config, FlagValue
 from orchestrator.core.flags import Facts, Finding, FlagRefused, check_load
 from orchestrator.core.flags.rules import RULES
-from tests.core.flags.rule_cases import CASES, K26, Case
+from tests.core.flags.layout_cases import LAYOUT_CASES
+from tests.core.flags.rule_case import K26, Case
+from tests.core.flags.step_cases import STEP_CASES
+
+CASES = (*LAYOUT_CASES, *STEP_CASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule}: {dict(case.flags)}")
