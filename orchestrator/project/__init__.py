@@ -14,7 +14,7 @@ from orchestrator.core.inventory import Inventory
 from orchestrator.core.sweep import Sweep
 from orchestrator.errors import InputRefused
 from orchestrator.project.document import Document, read_document
-from orchestrator.project.faults import Faults, nearest
+from orchestrator.project.faults import Faults, did_you_mean, nearest
 from orchestrator.project.inventory import read_inventory
 from orchestrator.project.sweep import read_sweep
 
@@ -74,8 +74,9 @@ class Project:
         """
         faults = Faults()
         candidates = [self.start / path, self.folder / path, path.absolute()]
-        found = next((candidate for candidate in candidates if _is_there(candidate)), self.folder / path)
-        document = read_document(found, self._shown(path, found), faults)
+        there = [candidate for candidate in candidates if _is_there(candidate)]
+        found = there[0] if there else self.folder / path
+        document = read_document(found, self._shown(path, found), faults, hint=None if there else self._like(path))
         inventory, names = self._inventory(faults)
         sweep = read_sweep(document, found, inventory.services, names, faults) if document else None
         faults.refuse()
@@ -89,6 +90,16 @@ class Project:
             return Inventory(hosts={}, services={}), None
         inventory = read_inventory(document, self.folder, (self.folder / "templates", shipped("templates")), faults)
         return inventory, _service_names(document)
+
+    def _like(self, path: Path) -> str | None:
+        """The hint for a sweep file that is not there: the one with the most similar name."""
+        there = {
+            file.name: file
+            for folder in (path.parent, Path("sweeps"))
+            for file in (self.folder / folder).glob("*.yaml")
+        }
+        match = nearest(path.name, there)
+        return did_you_mean(self._shown(path, there[match]) if match else None)
 
     def _shown(self, path: Path, found: Path) -> str:
         """The file as faults name it: inside the project without the folder's own path, else as given."""

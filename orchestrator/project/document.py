@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -94,13 +94,20 @@ class _Unreadable(Exception):
 
 
 def read_text(
-    path: Path, name: str, faults: Faults, *, limit: int = MAX_BYTES, mention: Mention | None = None
+    path: Path,
+    name: str,
+    faults: Faults,
+    *,
+    limit: int = MAX_BYTES,
+    mention: Mention | None = None,
+    hint: str | None = None,
 ) -> str | None:
     """The file's text (UTF-8, with or without a byte order mark), or None after adding the fault."""
     try:
         return _text(name, _content(path, name, limit, mention))
     except _Unreadable as unreadable:
-        faults.add(unreadable.fault)
+        fault = unreadable.fault
+        faults.add(replace(fault, hint=hint) if fault.line is None else fault)
         return None
 
 
@@ -144,9 +151,12 @@ def _text(name: str, content: bytes) -> str:
     return text
 
 
-def read_document(path: Path, name: str, faults: Faults) -> Document | None:
-    """The file as a document whose top level is a mapping, or None after adding every fault found."""
-    text = read_text(path, name, faults)
+def read_document(path: Path, name: str, faults: Faults, *, hint: str | None = None) -> Document | None:
+    """The file as a document whose top level is a mapping, or None after adding every fault found.
+
+    ``hint`` is told when the file cannot be opened.
+    """
+    text = read_text(path, name, faults, hint=hint)
     if text is None:
         return None
     reader = _Reader(name, text, faults)

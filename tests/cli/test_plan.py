@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
 from orchestrator.cli.main import run
+from orchestrator.core.events import LaunchReady, LaunchStarted, RunStarted, TrialPlanned
+from orchestrator.store.store import Store
 from tests.project.projects import INVENTORY, SWEEP, changed, write_project
 
 FLAGS = "chunked-prefill-size: 8192\n  pp-max-micro-batch-size: 16\n  cuda-graph-max-bs: 16"
@@ -68,6 +71,33 @@ def test_a_plan_that_does_not_fit_is_shown_and_is_a_bad_answer(
           try           a larger budget, fewer levels or repeats, or a `where` that leaves fewer configs
                                                                                   exit 3
         """)
+
+
+def test_starts_recorded_here_are_what_a_plan_counts_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = write_project(tmp_path, sweep=NIGHT)
+    who: dict[str, Any] = {"run": "7f3c", "at": "2026-12-01T22:00:00+00:00"}
+    what = {**who, "trial": "pp8", "launch": "pp8.l1"}
+    with Store.open(project.state) as store:
+        store.tell(
+            RunStarted(
+                **who,
+                sweep="night",
+                service="k26",
+                host="box",
+                simulated=False,
+                tool_version="0",
+                sweep_digest="0",
+                sweep_text="",
+                plan={},
+            )
+        )
+        store.tell(TrialPlanned(**who, trial="pp8", config_id="0", config_json="{}", order=1))
+        store.tell(LaunchStarted(**what, unit_text="", argv=(), build={}))
+        store.tell(LaunchReady(**what, seconds=420.0, invocation_id="i", settings=None))
+    assert tune(tmp_path, "plan", "sweeps/night.yaml") == 0
+    out = capsys.readouterr().out
+    assert "  about 2 h 31 min: 35 min for 5 launches, 1 h 56 min measuring\n" in out
+    assert "  assumed: 15 tok/s a stream, starts as recorded\n" in out
 
 
 def test_every_fault_is_printed_and_the_exit_code_is_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -97,6 +97,14 @@ def test_a_path_that_no_file_can_have(tmp_path: Path) -> None:
     assert _told(project, name) == [f"{name}: cannot be read: File name too long"]
 
 
+def test_a_sweep_file_with_a_slip_in_its_name(tmp_path: Path) -> None:
+    project = write_project(tmp_path)
+    expected = "does not exist\n    did you mean sweeps/night.yaml?"
+    assert _told(project, "sweeps/night.yml") == [f"sweeps/night.yml: {expected}"]
+    assert _told(project, "nihgt.yaml") == [f"nihgt.yaml: {expected}"]
+    assert _told(project, "entirely-different") == ["entirely-different: does not exist"]
+
+
 def test_both_files_broken_are_both_told(tmp_path: Path) -> None:
     assert faults(tmp_path, inventory="hosts: [\n", sweep="a: {\n") == [
         "sweeps/night.yaml:2: is not YAML: while parsing a flow node, expected the node content, "
