@@ -23,7 +23,7 @@ def argv(flags: Mapping[str, FlagValue], version: str) -> tuple[str, ...]:
     sentence for each setting that this version cannot be told.
     """
     words: list[tuple[str, ...]] = []
-    faults: list[str] = []
+    flags, faults = _one_dp_size(flags, version)
     for name, value in flags.items():
         flag = find(name)
         if not isinstance(flag, Flag) or flag.name != name:
@@ -40,7 +40,6 @@ def argv(flags: Mapping[str, FlagValue], version: str) -> tuple[str, ...]:
         written = _write(flag, form, value)
         if written and written not in words:
             words.append(written)
-    faults.extend(_two_dp_sizes(flags, version))
     if faults:
         raise FlagRefused(faults, remedy="leave the flag out, or choose another engine version")
     return tuple(word for written in words for word in written)
@@ -81,14 +80,17 @@ def _unknown(name: str) -> str:
     return f'unknown flag "{name}"' + (f", did you mean {near}?" if near else "")
 
 
-def _two_dp_sizes(flags: Mapping[str, FlagValue], version: str) -> list[str]:
-    """Before 0.5.22 one option counted either replicas or attention groups: it cannot say both."""
-    if within(version, "0.5.22", None) or "attn-dp-size" not in flags or flags.get("dp-size", 1) == 1:
-        return []
-    return [
-        f"dp-size {shown(flags['dp-size'])} with attn-dp-size {shown(flags['attn-dp-size'])}: "
+def _one_dp_size(flags: Mapping[str, FlagValue], version: str) -> tuple[Mapping[str, FlagValue], list[str]]:
+    """Before 0.5.22 one option counted either replicas or attention groups: the one that is 1 stays unsaid."""
+    replicas, groups = flags.get("dp-size"), flags.get("attn-dp-size")
+    if within(version, "0.5.22", None) or replicas is None or groups is None:
+        return flags, []
+    unsaid = "dp-size" if replicas == 1 else "attn-dp-size"
+    fault = (
+        f"dp-size {shown(replicas)} with attn-dp-size {shown(groups)}: "
         f"SGLang {version} has one flag for both, use one of them"
-    ]
+    )
+    return {name: value for name, value in flags.items() if name != unsaid}, [] if 1 in (replicas, groups) else [fault]
 
 
 def _write(flag: Flag, form: Form, value: FlagValue) -> tuple[str, ...]:

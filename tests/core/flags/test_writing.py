@@ -28,6 +28,8 @@ from orchestrator.core.flags import FlagRefused, argv
         ({"attn-dp-size": 8}, "0.5.21", "--dp-size 8 --enable-dp-attention"),
         ({"attn-dp-size": 8}, "0.5.22", "--attn-dp-size 8"),
         ({"attn-dp-size": 8, "dp-size": 1}, "0.5.22", "--attn-dp-size 8 --dp-size 1"),
+        ({"attn-dp-size": 8, "dp-size": 1}, "0.5.20", "--dp-size 8 --enable-dp-attention"),
+        ({"attn-dp-size": 1, "dp-size": 2}, "0.5.20", "--dp-size 2"),
         ({"dp-size": 2}, "0.5.9", "--dp-size 2"),
         ({"prefill-graph": "on"}, "0.5.9", "--enable-piecewise-cuda-graph"),
         ({"prefill-graph": "off"}, "0.5.9", ""),
@@ -81,10 +83,10 @@ def test_everything_a_version_lacks_is_refused_at_once() -> None:
     with pytest.raises(FlagRefused) as caught:
         argv(flags, "0.5.6")
     assert caught.value.faults == (
+        "dp-size 2 with attn-dp-size 8: SGLang 0.5.6 has one flag for both, use one of them",
         "pp-async-batch-depth: SGLang 0.5.6 has no such flag, it is there from 0.5.7",
         "flashinfer-allreduce-fusion-backend mnnvl: SGLang 0.5.6 cannot be told so, accepted: auto",
         'unknown flag "tp", did you mean tp-size?',
-        "dp-size 2 with attn-dp-size 8: SGLang 0.5.6 has one flag for both, use one of them",
     )
 
 
