@@ -49,10 +49,14 @@ class Shape(BaseModel):
 
 
 class Gpus(Shape):
+    """`gpus` of a host: what plans made offline need to know."""
+
     count: Annotated[int | None, BeforeValidator(whole(1, 1024))] = None
 
 
 class Host(Shape):
+    """One entry under `hosts`."""
+
     not_yet = frozenset({"nodes"})
     hints = dict.fromkeys(
         ("hostname", "address", "user", "port", "identity-file", "key", "password", "proxy-jump"), _SSH
@@ -70,10 +74,14 @@ class Host(Shape):
 
 
 class ModelFile(Shape):
+    """`model` of a service: where the model's config.json is."""
+
     config: Text | None = None
 
 
 class Secret(Shape):
+    """Where one secret value is found; never the value."""
+
     file: Text | None = None
     env: Text | None = None
     host_file: Absolute | None = None
@@ -82,11 +90,15 @@ class Secret(Shape):
 
 
 class Startup(Shape):
+    """How long a start may take, in all and without progress."""
+
     timeout: Wait = 3600.0
     no_progress: Wait = 900.0
 
 
 class Service(Shape):
+    """One entry under `services`."""
+
     not_yet = frozenset({"nodes", "guard", "nightly"})
     hints: ClassVar[Hints] = {
         "env": "did you mean environment?",
@@ -117,6 +129,8 @@ class Service(Shape):
 
 
 class InventoryFile(Shape):
+    """The whole of `inventory.yaml`."""
+
     not_yet = frozenset({"store", "database", "notify", "nightly", "teams"})
 
     hosts: dict[str, Host] = {}
@@ -158,6 +172,8 @@ class Load(Shape):
 
 
 class Repeats(Shape):
+    """`repeats` of a sweep."""
+
     not_yet = frozenset({"confirm"})
 
     per_level: Few = 1
@@ -165,12 +181,16 @@ class Repeats(Shape):
 
 
 class At(Shape):
+    """The load point that configs are compared at."""
+
     not_yet = frozenset({"rate"})
 
     concurrency: Concurrency | None = None
 
 
 class Objective(Shape):
+    """`objective` of a sweep."""
+
     not_yet = frozenset({"minimize", "pareto"})
 
     maximize: Annotated[str, BeforeValidator(choice("steady_tok_s", "whole_tok_s"))] = "steady_tok_s"
@@ -179,6 +199,8 @@ class Objective(Shape):
 
 
 class Budget(Shape):
+    """`budget` of a sweep: one of the two."""
+
     not_yet = frozenset({"launches", "configs", "gpu-hours", "cost"})
 
     until: Annotated[
@@ -188,6 +210,8 @@ class Budget(Shape):
 
 
 class SweepFile(Shape):
+    """The whole of a sweep file."""
+
     not_yet = frozenset({"mix", "nodes", "engine", "workloads", "search", "confirm", "stop-when", "checks"})
     hints: ClassVar[Hints] = {"axes": "did you mean grid?", "env": "did you mean environment?"}
 
