@@ -44,6 +44,7 @@ def lookup(route: Route) -> tuple[KnownKey, ...]:
             text=True,
             timeout=10,
             check=False,
+            start_new_session=True,
         )
         found += _read(file, done.stdout)
     return tuple(found)

@@ -61,7 +61,13 @@ def _ssh_g(name: str, config: str | None) -> str:
     argv = ["ssh", "-G", *(["-F", config] if config else []), "--", name]
     try:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ASK_TIMEOUT_S, check=False
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ASK_TIMEOUT_S,
+            check=False,
+            start_new_session=True,  # Ctrl-C at the terminal is ours to answer, not its
         )
     except FileNotFoundError:
         raise HostFault(
