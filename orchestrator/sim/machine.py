@@ -41,6 +41,7 @@ class Run:
     engine: PipelineEngine | None
     cache: PrefixCache = field(default_factory=PrefixCache)
     stopped_at: float | None = None
+    _printed: list[tuple[float, str]] = field(default_factory=list)
 
     @property
     def died_at(self) -> float | None:
@@ -73,13 +74,13 @@ class Run:
 
     def lines(self, clock: VirtualClock, now: float) -> list[str]:
         """The journal of this invocation so far."""
+        if not self._printed:
+            for mark in self.launch.marks:
+                at = self.started_at + mark.at
+                stamp = clock.at(at).strftime("%Y-%m-%d %H:%M:%S")
+                self._printed.extend((at, startup.line_text(mark, line, stamp)) for line in mark.lines)
         until = min(now, self.ended_at) if self.ended_at is not None else now
-        printed: list[str] = []
-        for mark in self.launch.marks:
-            if self.started_at + mark.at <= until:
-                stamp = clock.at(self.started_at + mark.at).strftime("%Y-%m-%d %H:%M:%S")
-                printed.extend(startup.line_text(mark, line, stamp) for line in mark.lines)
-        return printed
+        return [line for at, line in self._printed if at <= until]
 
     def state(self, now: float) -> UnitState:
         """As systemd shows it."""

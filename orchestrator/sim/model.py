@@ -80,6 +80,16 @@ class _Pass:
     cached: float
 
 
+@dataclass(eq=False)
+class _Rounds:
+    """Rounds of one shape, of which ``left`` are still to come: how long each is, and when each slot's token is out."""
+
+    left: int
+    length: float
+    offsets: list[tuple[_Slot, float]]
+    busy: list[float]  # seconds by rank
+
+
 class PipelineEngine:
     """The engine. ``submit`` requests, ``advance`` time; stamps are on the requests, callbacks tell of finishes."""
 
@@ -108,6 +118,7 @@ class PipelineEngine:
         self._slots = [_Slot() for _ in range(settings.slots)]
         self._at = 0  # the slot the first rank visits next
         self._pipe: deque[_Pass | None] = deque([None] * settings.pp, maxlen=settings.pp)
+        self._alike: _Rounds | None = None
         self._still = 0  # ticks since a prompt entered: from one loop on, every pass under way has its slot's shape
         self._coming: list[tuple[float, int, Request]] = []
         self._waiting: deque[Request] = deque()
@@ -171,7 +182,7 @@ class PipelineEngine:
             self._waiting.remove(request)
         elif request.admitted is not None:
             self._release(request)
-        self._still = 0
+        self._still, self._alike = 0, None
 
     def advance(self, until: float, *, exact: bool = False, idle_ends: bool = False) -> None:
         """Move time to ``until`` or, when something runs, to the end of the tick (not ``exact``: round) around it.
@@ -204,6 +215,7 @@ class PipelineEngine:
         self._still = 0
 
     def _tick(self) -> None:
+        self._alike = None
         slot = self._slots[self._at]
         self._at = (self._at + 1) % len(self._slots)
         entering = self._enter(slot)
@@ -323,23 +335,25 @@ class PipelineEngine:
 
     def _skip_rounds(self, limit: float, *, exact: bool) -> bool:
         """Jump over whole rounds that cannot differ in shape. False when the next tick has to be looked at."""
-        loop = len(self._slots)
-        if self._still < loop or self._can_admit():
+        if self._still < len(self._slots) or self._can_admit():
             return False
-        live = [slot for slot in self._slots if slot.requests]
-        left = min(r.tokens - r.emitted for slot in live for r in slot.requests) - 1
-        rounds = min(left, self._chunk_rounds)
-        if rounds < 1:
-            return False
-        length, offsets, busy = self._round(rounds / 2)
-        fitting = (limit - self.now) / length
+        alike = self._alike
+        if alike is None or alike.left < 1:
+            live = [request for slot in self._slots for request in slot.requests]
+            left = min(min(request.tokens - request.emitted for request in live) - 1, self._chunk_rounds)
+            if left < 1:
+                return False
+            alike = self._alike = self._round(left)
+        fitting = (limit - self.now) / alike.length
+        rounds = alike.left
         if fitting < rounds:
             rounds = int(fitting) if exact else int(fitting) + 1
             if rounds < 1:
                 return False
-        self._emit_rounds(rounds, length, offsets)
-        end = self.now + rounds * length
-        self.log.add(self.now, end, [b * rounds for b in busy])
+        alike.left -= rounds
+        self._emit_rounds(rounds, alike)
+        end = self.now + rounds * alike.length
+        self.log.add(self.now, end, [busy * rounds for busy in alike.busy])
         self.now = end
         return True
 
@@ -348,32 +362,31 @@ class PipelineEngine:
             return False
         return any(self._fits(self._waiting[0], slot, 0) for slot in self._slots)
 
-    def _round(self, ahead: float) -> tuple[float, list[tuple[_Slot, float]], list[float]]:
-        """A round ``ahead`` rounds from now: its length, when each slot's token comes out, busy seconds by rank."""
-        pipe = deque(self._pipe, maxlen=self._pipe.maxlen)
-        loop, pp = len(self._slots), len(pipe)
+    def _round(self, rounds: int) -> _Rounds:
+        """The next ``rounds`` rounds, each as the middle one of them is."""
+        loop, pp = len(self._slots), len(self._pipe)
         shapes: list[_Pass | None] = []
         for slot in self._slots:
             batch = len(slot.requests)
-            cached = sum(r.prompt_tokens + r.emitted for r in slot.requests) + ahead * batch
+            cached = sum(r.prompt_tokens + r.emitted for r in slot.requests) + rounds / 2 * batch
             shapes.append(_Pass(slot, "decode", [], batch, cached) if batch else None)
-        for back in range(pp):
-            pipe[back] = shapes[(self._at - 1 - back) % loop]
-        kept, self._pipe = self._pipe, pipe
+        kept = self._pipe
+        self._pipe = deque((shapes[(self._at - 1 - back) % loop] for back in range(pp)), maxlen=pp)
         elapsed, offsets, busy = 0.0, [], [0.0] * pp
         for step in range(loop):
-            pipe.appendleft(shapes[(self._at + step) % loop])
+            self._pipe.appendleft(shapes[(self._at + step) % loop])
             length, decode, _ = self._tick_costs()
             elapsed += length
             busy = [a + b for a, b in zip(busy, decode, strict=True)]
-            leaving = pipe[-1]
+            leaving = self._pipe[-1]
             if leaving is not None:
                 offsets.append((leaving.slot, elapsed))
         self._pipe = kept
-        return elapsed, offsets, busy
+        return _Rounds(left=rounds, length=elapsed, offsets=offsets, busy=busy)
 
-    def _emit_rounds(self, rounds: int, length: float, offsets: list[tuple[_Slot, float]]) -> None:
-        for slot, offset in offsets:
+    def _emit_rounds(self, rounds: int, alike: _Rounds) -> None:
+        length = alike.length
+        for slot, offset in alike.offsets:
             first = self.now + offset
             slot.decodes.extend([first + k * length for k in range(rounds)])
             batch = len(slot.requests)

@@ -63,7 +63,9 @@ class StageCosts:
         self.kv_per_token = kv_bytes / (EFFICIENCY_KV * BANDWIDTH)  # s per cached token and layer
         alpha = settings.all_reduce_s
         self._alpha = alpha if alpha is not None else _all_reduce(settings.tp)
+        self._active = dimensions.active_parameters
         self._decode: dict[tuple[int, int], tuple[float, float, float]] = {}
+        self._prefill: dict[tuple[int, int], Pass] = {}
 
     def _stages(self) -> tuple[Stage, ...]:
         d, s = self.dimensions, self.settings
@@ -125,10 +127,16 @@ class StageCosts:
 
     def prefill(self, stage: int, tokens: int) -> Pass:
         """The prompt (or prompts) of ``tokens`` tokens: weights, arithmetic or launches, whichever is longest."""
+        found = self._prefill.get((stage, tokens))
+        if found is None:
+            found = self._prefill[(stage, tokens)] = self._prefill_pass(stage, tokens)
+        return found
+
+    def _prefill_pass(self, stage: int, tokens: int) -> Pass:
         s = self.stages[stage]
         distinct = self.dimensions.distinct_experts(tokens)
         weights = s.fixed + s.expert * distinct * self._imbalance(distinct) + s.head
-        flops = 2 * self.dimensions.active_parameters * s.share * tokens / (PREFILL_FLOPS * self.settings.tp)
+        flops = 2 * self._active * s.share * tokens / (PREFILL_FLOPS * self.settings.tp)
         work = max(weights, flops)
         return Pass(
             max(work, s.layers * LAUNCH_EAGER) + self._all_reduces(s.layers, tokens) + s.hop,

@@ -15,11 +15,13 @@ class SimTelemetry:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._spans: list[tuple[float, float | None]] = []
+        self._made: dict[int, list[GpuSample]] = {}  # by second, of the last span: progress asks for them again
 
     def start(self) -> None:
         """Begin sampling."""
         if not self._spans or self._spans[-1][1] is not None:
             self._spans.append((self._machine.clock.monotonic(), None))
+            self._made.clear()
 
     def stop(self) -> None:
         """End sampling."""
@@ -32,7 +34,9 @@ class SimTelemetry:
         samples: list[GpuSample] = []
         for second in range(math.ceil(start), math.floor(min(end, now)) + 1):
             if any(a <= second and (b is None or second <= b) for a, b in self._spans):
-                samples.extend(self._at(second))
+                if second not in self._made:
+                    self._made[second] = self._at(second)
+                samples.extend(self._made[second])
         return samples
 
     def _at(self, second: int) -> list[GpuSample]:

@@ -214,7 +214,7 @@ def test_four_streams_at_once_run_at_the_models_pace(server: Running) -> None:
 
 
 def test_the_port_is_bound_last_and_health_is_503_until_warm(tmp_path: Path) -> None:
-    with serving(tmp_path, *PP8, environment={"TUNE_SIM_START_S": "6"}) as running:
+    with serving(tmp_path, *PP8, environment={"TUNE_SIM_START_S": "4"}) as running:
         running.wait_for("Load weight begin")
         with pytest.raises(ConnectionRefusedError):
             running.ask("GET", "/health")
