@@ -169,8 +169,20 @@ CASES = {
         events=2,
         record={**WHOLE, "error": "an event is not JSON: b'{oops'"},
     ),
+    "a line without end": Case(
+        steps=[SSE_HEAD, chunk(token()) * 2, *[chunk(b"data: x" * 150_000)] * 5, chunk(b"\n\n") + TAIL],
+        outcome="failed",
+        events=2,
+        record={**CUT, "error": "a line of the event stream is longer than 4194304 bytes"},
+    ),
     "reset half-way": Case(
         steps=[SSE_HEAD, chunk(token()) * 2, 0.1, RESET],
+        outcome="failed",
+        events=2,
+        record={**CUT, "error": "the connection broke: [Errno 104] Connection reset by peer"},
+    ),
+    "reset inside an event": Case(
+        steps=[SSE_HEAD, chunk(token()) * 2 + b"100\r\ndata: {", 0.1, RESET],
         outcome="failed",
         events=2,
         record={**CUT, "error": "the connection broke: [Errno 104] Connection reset by peer"},

@@ -63,6 +63,11 @@ class Answer:
         else:
             self._decode(data, stamp)
 
+    def fail(self, text: str) -> None:
+        """Note what is wrong with the answer; the first cause stands."""
+        if self.error is None:
+            self.error = text
+
     def _same_but_for_text(self, data: bytes) -> bool:
         """The event differs from an earlier token event in its text alone, which is not empty.
 
@@ -91,13 +96,13 @@ class Answer:
         try:
             event = json.loads(data)
         except ValueError:
-            self._fail(f"an event is not JSON: {data[:80]!r}")
+            self.fail(f"an event is not JSON: {data[:80]!r}")
             return
         if not isinstance(event, dict):
-            self._fail(f"an event is not an object: {data[:80]!r}")
+            self.fail(f"an event is not an object: {data[:80]!r}")
             return
         if event.get("error") or event.get("object") == "error":
-            self._fail(error_text(event))
+            self.fail(error_text(event))
             return
         usage = event.get("usage")
         if isinstance(usage, dict):
@@ -123,10 +128,6 @@ class Answer:
         self.cached_tokens = _count(prompt.get("cached_tokens"), self.cached_tokens)
         reasoning = usage.get("reasoning_tokens", output.get("reasoning_tokens"))
         self.reasoning_tokens = _count(reasoning, self.reasoning_tokens)
-
-    def _fail(self, text: str) -> None:
-        if self.error is None:
-            self.error = text
 
 
 def error_text(reply: object) -> str:

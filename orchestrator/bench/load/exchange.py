@@ -43,7 +43,7 @@ class Exchange:
         self.sent = 0.0
         self.last = 0.0
         self.end: float | None = None
-        self.error: str | None = None
+        self.error: str | None = None  # what broke the exchange; after `finish`, what is wrong with it in all
         self.connect_s: float | None = None
         self.is_resent = False  # a kept connection turned out to be closed; sent once more on a new one
         self.is_set_aside = False  # waits to be decoded
@@ -92,7 +92,7 @@ class Exchange:
                     if monotonic() >= until:
                         return self._taken == len(pending)
             except Unreadable as fault:
-                self.error = self.error or str(fault)
+                self.answer.fail(str(fault))
         else:
             self._refused += b"".join(pending)[: MAX_KEPT - len(self._refused)]
         self._pending, self._times, self._taken = [], array("d"), 0
@@ -101,12 +101,9 @@ class Exchange:
     def finish(self, secret: str | None) -> None:
         """Decode the rest and decide ``error``; ``secret`` is blotted out of what the server said."""
         self.decode()
-        if self.framing.status == 200 and self._is_stream:
-            try:
-                for data in self._events.close():
-                    self.answer.event(data, self.last)
-            except Unreadable as fault:
-                self.error = self.error or str(fault)
+        if self.error is None and self.framing.status == 200 and self._is_stream:
+            for data in self._events.close():  # of a reply that was cut off, the last line may be half a line
+                self.answer.event(data, self.last)
         self.error = self._verdict()
         if self.error is not None and secret:
             self.error = self.error.replace(secret, "***")

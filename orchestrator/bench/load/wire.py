@@ -192,7 +192,7 @@ class EventStream:
     ``error_event`` becomes true when an event named ``error`` came, whatever its data says.
     """
 
-    __slots__ = ("_after_cr", "_at_start", "_data", "_named_error", "_partial", "error_event")
+    __slots__ = ("_after_cr", "_at_start", "_data", "_is_given_up", "_named_error", "_partial", "error_event")
 
     def __init__(self) -> None:
         self.error_event = False
@@ -201,15 +201,22 @@ class EventStream:
         self._named_error = False
         self._after_cr = False  # the last byte was CR: a LF that follows belongs to it
         self._at_start = True
+        self._is_given_up = False
 
     def feed(self, text: bytes) -> list[bytes]:
-        """Take the next bytes of the body; return the data of each event that ends in them. Raises ``Unreadable``."""
+        """Take the next bytes of the body; return the data of each event that ends in them.
+
+        Raises ``Unreadable`` once for a line without end, and finds nothing more after it.
+        """
         if text.startswith(b"data: ") and not (self._partial or self._data or self._at_start):
             # By far the most common: one whole event, and nothing before it left open.
             end = len(text) - 2
-            if text.endswith(b"\n\n") and text.find(b"\n") == end and b"\r" not in text and not self._named_error:
+            is_one = text.endswith(b"\n\n") and text.find(b"\n") == end and b"\r" not in text
+            if is_one and not (self._named_error or self._is_given_up):
                 self._after_cr = False
                 return [text[6:end]]
+        if self._is_given_up:
+            return []
         if self._after_cr and text.startswith(b"\n"):
             text = text[1:]
         self._after_cr = text.endswith(b"\r")
@@ -225,6 +232,8 @@ class EventStream:
             text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         *lines, self._partial = text.split(b"\n")
         if len(self._partial) > MAX_LINE:
+            self._is_given_up = True
+            self._partial = b""
             raise Unreadable(f"a line of the event stream is longer than {MAX_LINE} bytes")
         ended: list[bytes] = []
         for line in lines:
