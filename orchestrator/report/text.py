@@ -45,7 +45,8 @@ def watts(value: float | None) -> str:
 
 def change(value: float, reference: float) -> str:
     """``value`` over ``reference`` as ``+43.6 %``. ``reference`` must not be 0."""
-    return f"{100 * (value / reference - 1):+.1f} %"
+    said = f"{100 * (value / reference - 1):+.1f} %"
+    return "0.0 %" if said in {"+0.0 %", "-0.0 %"} else said
 
 
 def seconds(value: float | None) -> str:

@@ -42,14 +42,14 @@ class Entry:
 
 def prepare(told: events.Event) -> Entry:
     """Pack and hash an event; touches nothing."""
-    packed: dict[str, bytes] = {}
+    plain: dict[str, bytes] = {}
     if isinstance(told, events.LevelEnded):
-        packed = {"records": request_files.encode(told.records), "gpu": telemetry.pack(told.gpu)}
+        plain = {"records": request_files.lines(told.records), "gpu": telemetry.columns(told.gpu)}
     body: dict[str, Any] = {}
     for field in fields(told):
         value = getattr(told, field.name)
         if field.name in _BULKY:
-            content = packed.get(field.name) or json.dumps(storable(value), sort_keys=True).encode()
+            content = plain.get(field.name) or json.dumps(storable(value), sort_keys=True).encode()
             body[f"{field.name}_sha256"] = hashlib.sha256(content).hexdigest()
         else:
             body[field.name] = storable(value)
@@ -58,8 +58,8 @@ def prepare(told: events.Event) -> Entry:
         told=told,
         body=body,
         digest=hashlib.sha256(text.encode()).hexdigest(),
-        records=packed.get("records", b""),
-        readings=packed.get("gpu", b""),
+        records=request_files.pack(plain["records"]) if plain else b"",
+        readings=telemetry.pack(plain["gpu"]) if plain else b"",
     )
 
 

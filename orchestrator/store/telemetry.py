@@ -12,16 +12,21 @@ from orchestrator.core.results import GpuSample
 _COLUMNS = ("at", "gpu", "power_w", "utilisation", "memory_mib", "sm_clock_mhz", "temperature_c")
 
 
-def pack(samples: Sequence[GpuSample]) -> bytes:
-    """Every reading as bytes for the database; ``unpack`` gives them back unchanged."""
-    columns = {name: [getattr(sample, name) for sample in samples] for name in _COLUMNS}
-    return zlib.compress(json.dumps(columns, separators=(",", ":")).encode())
+def columns(samples: Sequence[GpuSample]) -> bytes:
+    """Every reading as JSON, by column. The same readings give the same bytes."""
+    values = {name: [getattr(sample, name) for sample in samples] for name in _COLUMNS}
+    return json.dumps(values, separators=(",", ":")).encode()
+
+
+def pack(content: bytes) -> bytes:
+    """The columns as the database has them."""
+    return zlib.compress(content)
 
 
 def unpack(packed: bytes) -> tuple[GpuSample, ...]:
-    """The readings ``pack`` was given. Raises ``zlib.error`` or ``ValueError`` when the bytes are damaged."""
-    columns = json.loads(zlib.decompress(packed))
-    rows = zip(*(columns[name] for name in _COLUMNS), strict=True)
+    """The readings, unchanged. Raises ``zlib.error`` or ``ValueError`` when the bytes are damaged."""
+    values = json.loads(zlib.decompress(packed))
+    rows = zip(*(values[name] for name in _COLUMNS), strict=True)
     return tuple(GpuSample(**dict(zip(_COLUMNS, row, strict=True))) for row in rows)
 
 

@@ -28,6 +28,7 @@ def test_spans_are_as_coarse_as_they_are_long(value: float, said: str) -> None:
 
 def test_a_change_has_its_sign() -> None:
     assert (text.change(110, 100), text.change(93.4, 101)) == ("+10.0 %", "-7.5 %")
+    assert (text.change(99.99, 100), text.change(100.01, 100)) == ("0.0 %", "0.0 %")
 
 
 @pytest.mark.parametrize(
