@@ -75,6 +75,50 @@ def test_another_secret_in_the_running_process_is_said_without_it() -> None:
     assert "older-key" not in text
 
 
+def test_an_empty_word_is_refused_with_why_it_is_empty() -> None:
+    text = _changed("braced", "engine.env", stdout="ENGINE_MODEL=m\nENGINE_HOST=0.0.0.0\nENGINE_PORT=8200\n")
+    assert text == (
+        "refused\n"
+        "/etc/systemd/system/adapters.service:7: adapters.service on gpu1: the engine gets an empty word for "
+        "${ENGINE_KEY}: $ENGINE_KEY is empty: neither the unit nor a file sets it\n"
+        "    set it, or leave the word out\n"
+    )
+
+
+def test_a_port_that_is_no_number_is_refused() -> None:
+    text = _changed("braced", "engine.env", stdout="ENGINE_MODEL=m\nENGINE_HOST=h\nENGINE_PORT=http\nENGINE_KEY=k\n")
+    assert "--port has no single number: http" in text
+    text = _changed("one-variable", "engine.conf", stdout="ENGINE_ARGS=--model-path m --port http\n")
+    assert 'engine.service:9: engine.service on gpu1: port: read "http", accepted: a whole number, at least 1' in text
+
+
+def test_a_key_among_other_flags_of_a_variable_is_left_out_with_what_to_do() -> None:
+    text = _changed("one-variable", "engine.conf", stdout="ENGINE_ARGS=--model-path m --api-key topsecretword\n")
+    assert "topsecretword" not in text
+    assert "since $ENGINE_ARGS in /etc/engine.conf holds more than it: give it a variable of its own" in text
+
+
+def test_a_short_key_in_the_units_own_text_is_left_out_too() -> None:
+    host, entry, unit = replay("braced")
+    recorded = json.loads((CASES / "braced.json").read_text())
+    for answer in recorded["answers"]:
+        answer["stdout"] = answer["stdout"].replace(f"ENGINE_KEY='{KEY}'", "").replace(f"{KEY}\0", "k9\0")
+        answer["stdout"] = answer["stdout"].replace(
+            '{"type":"as","data":["PATH=', '{"type":"as","data":["ENGINE_KEY=k9","PATH='
+        )
+    text = outcome(Replay(host.name, recorded["answers"]), entry, unit)
+    assert "k9" not in text
+    assert "ENGINE_KEY in Environment= is a secret in the unit's text" in text
+
+
+def test_a_config_file_and_several_nodes_are_refused_together() -> None:
+    text = _changed("one-variable", "engine.conf", stdout="ENGINE_ARGS=--model-path m --config c.yaml --nnodes 2\n")
+    assert [line.rpartition("gpu1: ")[2] for line in text.splitlines()[1::2]] == [
+        "--config: more flags are decided in c.yaml",
+        "--nnodes 2: an engine over several hosts",
+    ]
+
+
 # --- what ExecStart runs -----------------------------------------------------------------------------------------
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
+from orchestrator.cli.main import run
 from orchestrator.core.adopt import expand
 from orchestrator.hosts.ssh import SshHost
+from orchestrator.project import Project
 from tests.bed import BedHost
 from tests.core.adopting import CASES as FOLDER
 from tests.core.adopting import Recorder, outcome
@@ -103,3 +106,21 @@ def test_words_and_environment_are_expanded_exactly_as_systemd_does(gpu1: BedHos
     }
     assert not set(seen["environment"]) & {"NOT", "export NOT"}
     assert expansion.unset == ("UNSET", "PLAIN:x")
+
+
+def test_the_command_adopts_over_ssh_and_says_no_with_exit_2(gpu1: BedHost, tmp_path: Path) -> None:
+    gpu1.install_sim_engine()
+    gpu1.write_production(start=True, flags=("--trust-remote-code", "--pp-size 8", "--house-rule 7"))
+    (tmp_path / "inventory.yaml").write_text(
+        f"# our boxes\nhosts:\n  gpu1: {{ssh-config: {gpu1.ssh_config}, gpus: {{count: 8}}}}\nservices: {{}}\n"
+    )
+    assert run(["-C", str(tmp_path), "adopt", "gpu1", "sglang-sim.service"]) == 0
+    entry = Project.open(tmp_path).inventory.services["sglang-sim"]
+    assert (entry.engine_folder, entry.port, entry.flags["pp-size"]) == ("/opt/sglang-sim", 30000, 8)
+    assert entry.extra_args == ("--house-rule", "7")
+    before = (tmp_path / "inventory.yaml").read_bytes()
+    assert before.startswith(b"# our boxes\nhosts:\n  gpu1: {ssh-config:")
+    assert run(["-C", str(tmp_path), "adopt", "gpu1", "sglang-sim"]) == 0
+    assert run(["-C", str(tmp_path), "adopt", "gpu1", "ssh.service"]) == 2
+    assert run(["-C", str(tmp_path), "adopt", "gpu1", "nothing-there"]) == 2
+    assert (tmp_path / "inventory.yaml").read_bytes() == before

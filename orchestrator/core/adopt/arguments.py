@@ -22,12 +22,16 @@ _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})\Z")
 
 @dataclass(frozen=True, kw_only=True)
 class FlagSecret:
-    """A flag whose value is nobody's business. ``variable`` and ``file``: where the value stands, when it does."""
+    """A flag whose value is nobody's business. ``variable`` and ``file``: where the value stands, when it does.
+
+    ``is_whole``: the variable holds the value and nothing else, so that the two can point to it.
+    """
 
     flag: str
     value: str
     variable: str | None = None
     file: str | None = None
+    is_whole: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,9 +187,11 @@ class _Taken:
         name = word.variables[0] if len(word.variables) == 1 else None
         variable = self._variables.get(name) if name else None
         is_whole = word.how == "whole" or (is_inline and word.how == "part") or word.how == "split"
-        if name is None or variable is None or not is_whole or variable.value != value:
+        if name is None or variable is None:
             return FlagSecret(flag=flag, value=value)
-        return FlagSecret(flag=flag, value=value, variable=name, file=variable.source if variable.is_file else None)
+        file = variable.source if variable.is_file else None
+        is_whole = is_whole and variable.value == value
+        return FlagSecret(flag=flag, value=value, variable=name, file=file, is_whole=is_whole)
 
 
 def _origin(group: _Group, variables: Mapping[str, Variable]) -> str | None:

@@ -86,7 +86,7 @@ def lines(entry: Entry) -> dict[str, tuple[str, ...]]:
 
 def _lines(key: str, value: Content, path: tuple[str, ...], comments: Mapping[tuple[str, ...], str]) -> list[str]:
     comment = f"  # {comments[path]}" if path in comments else ""
-    start = f"{_key(key)}:"
+    start = f"{key_text(key)}:"
     if isinstance(value, Mapping) and path[0] not in _FLOW and len(path) == 1:
         if not value:
             return [f"{start} {{}}{comment}"]
@@ -103,7 +103,7 @@ def _is_long(items: Sequence[Content]) -> bool:
 
 def _flow(value: Content) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(key)}: {_inside(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{key_text(key)}: {_inside(item)}" for key, item in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ", ".join(_inside(item) for item in value) + "]"
     return _scalar(value)
@@ -130,7 +130,8 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
-def _key(name: str) -> str:
+def key_text(name: str) -> str:
+    """A key as YAML takes it for itself: plain, or in quotes."""
     is_plain = _KEY.match(name) and name.lower() not in _MEANS_ELSE and not _LOOKS_NUMERIC.match(name)
     return name if is_plain and not name.startswith(("-", ".")) else _quoted(name)
 
@@ -139,4 +140,4 @@ def block(keys: Keys, name: str, indent: int = 2) -> str:
     """The entry's whole text as it stands under ``services:``, ``indent`` blanks deep, each line ended."""
     margin = " " * indent
     body = [f"{margin}{margin}{line}" for key_lines in keys.values() for line in key_lines]
-    return "".join(f"{line}\n" for line in (f"{margin}{_key(name)}:", *body))
+    return "".join(f"{line}\n" for line in (f"{margin}{key_text(name)}:", *body))

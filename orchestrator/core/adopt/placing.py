@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from orchestrator.core.adopt.entry import Content, Entry, block, content, lines
+from orchestrator.core.adopt.entry import Content, Entry, block, content, key_text, lines
 from orchestrator.errors import InputRefused
 
 
@@ -115,7 +115,7 @@ class _Page:
         if section is not None and self._child(section, name) is not None:
             return False
         said = f"{{gpus: {{count: {gpus}}}}}" if gpus else "{}"
-        self.add("hosts", lambda indent: f"{' ' * indent}{name}: {said}\n")
+        self.add("hosts", lambda indent: f"{' ' * indent}{key_text(name)}: {said}\n")
         return True
 
     def add(self, section: str, text: Callable[[int], str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from orchestrator.core import flags as catalogue
 from orchestrator.core.adopt import expand
 from orchestrator.core.adopt.arguments import Arguments, read_sglang, read_vllm
 from orchestrator.core.adopt.directives import Directive, in_force, read_directives
@@ -49,8 +50,11 @@ class Reading:
 
     @property
     def working_directory(self) -> str | None:
-        """The unit's, without the ``-`` that lets it be missing (D-Bus writes ``!``)."""
-        return self.facts.loaded.working_directory.removeprefix("!") or None
+        """The unit's, without the ``-`` that lets it be missing (D-Bus writes ``!``); ``~`` is the user's home."""
+        folder = self.facts.loaded.working_directory.removeprefix("!")
+        if folder == "~":
+            return self.facts.account.home if self.facts.account else "/root"
+        return folder or None
 
 
 MODEL = {"sglang": "model-path", "vllm": "model"}
@@ -271,6 +275,16 @@ class _Told:
             self.refuse(self.exec_place, f"no {name}{'; ' if why else ''}{why}", f"the engine needs --{name}")
         if port is not None and (isinstance(port, bool) or not isinstance(port, int)):
             self.refuse(self.exec_place, f"--port has no single number: {port}", "write --port and one number")
+        for option in arguments.unknown_options:
+            found = catalogue.find(option)
+            if found is not None and found.name in ("port", "host", "model-path"):
+                said = [text for text in arguments.warnings if text.startswith((f"{found.name}:", option))]
+                reason = "; ".join(text.removesuffix("; kept as it is") for text in said) or f"{option} is no use"
+                self.refuse(self.exec_place, reason, f"the engine itself would not take this {option}")
+        for word in expansion.words:
+            if word.how == "whole" and not word.text:
+                reason = f"the engine gets an empty word for ${{{word.variables[0]}}}: {self.empty(word.variables[0])}"
+                self.refuse(self.exec_place, reason, "set it, or leave the word out")
         if "config" in arguments.flags:
             reason = f"--config: more flags are decided in {arguments.flags['config']}"
             self.refuse(self.exec_place, reason, "write them into ExecStart= and leave --config out")

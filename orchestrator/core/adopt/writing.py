@@ -126,6 +126,7 @@ class _Writer:
         pointers = [*self._flag_pointers()]
         pointed = {pointer.variable for pointer in pointers}
         spread = self._spread()
+        told = {secret.variable for secret in self._arguments.secrets}
         plain: dict[str, str] = {}
         for name, variable in self._reading.environment.items():
             if name in pointed:
@@ -134,7 +135,7 @@ class _Writer:
                 self.notes.append(
                     f"${name} in {variable.source} holds flags: they stand under flags, it is not kept itself"
                 )
-            elif secrets.is_secret_variable(name, variable.value) or self._holds_hidden(variable.value):
+            elif name in told or secrets.is_secret_variable(name, variable.value) or self._holds_hidden(variable.value):
                 pointers += self._variable_pointer(name, variable)
             else:
                 plain[name] = variable.value
@@ -161,7 +162,7 @@ class _Writer:
         taken: set[str] = set()
         for secret in self._arguments.secrets:
             self.warnings.append(self._about(secret))
-            if secret.variable and secret.file:
+            if secret.variable and secret.file and secret.is_whole:
                 alone = secret.variable not in taken
                 name = secret.variable if alone else secret.flag.upper().replace("-", "_")
                 taken.add(secret.variable)
@@ -169,6 +170,9 @@ class _Writer:
 
     def _about(self, secret: FlagSecret) -> str:
         seen = f"--{secret.flag}: any user of the host can read it in the process list now"
+        if secret.variable and secret.file and not secret.is_whole:
+            place = f"${secret.variable} in {secret.file}"
+            return f"{seen}; left out of the entry, since {place} holds more than it: give it a variable of its own"
         if secret.variable and secret.file:
             return f"{seen}; the entry points to {secret.variable} in {secret.file}"
         return f"{seen}; its value is left out of the entry, put it into a file that only the service may read"
@@ -223,6 +227,8 @@ def _about_launch(reading: Reading) -> list[str]:
 
 def _about_port(reading: Reading, arguments: Arguments, port: int) -> list[str]:
     said = [] if "port" in arguments.flags else [f"no --port: {reading.launch.kind} listens on {port} by default"]
+    if reading.facts.main is None:
+        said.append(f"the unit is {reading.facts.loaded.active_state} now: no process and no socket to compare with")
     if reading.facts.server(port) is not None:
         said.append(f"port {port}: the unit's own process listens there now")
     return said
