@@ -164,7 +164,7 @@ def _any_measured(trial: TrialHistory) -> bool:
 
 def _gain(seen: Reading, base: Reading) -> tuple[str, ...]:
     if seen.state != "measured" or base.state != "measured":
-        return ("not measured",)
+        return ("not ", "measured ")
     return (f"{_change(seen, base, 'steady_tok_s')} ", f"({_change(seen, base, 'whole_tok_s')})")
 
 
@@ -248,7 +248,8 @@ def _host(history: RunHistory, meant: Intent, width: int) -> list[str]:
     elif run.host_state:
         said = run.host_state
     elif touched or run.restore_state == "under-way":
-        said = f"not known, the run was not heard to its end; look: systemctl status {meant.unit} on {run.host}"
+        look = "" if run.simulated else f"; look: systemctl status {meant.unit} on {run.host}"
+        said = f"not known, the run was not heard to its end{look}"
     else:
         said = "production was not touched"
     return folded("host", clean(said), width)

@@ -63,11 +63,11 @@ def test_a_whole_night_in_80_columns(read: Read) -> None:
           pp4.tp2.d0                      failed: kv-too-small at start
           – not measured · W/GPU at the highest level measured
 
-          against production          C=1        C=8          C=16          C=32
-          pp8.d0                 +48.6 %    +49.7 %   not measured  not measured
-                                (+51.4 %)  (+45.5 %)
-          pp8.d8                 +36.7 %     -7.5 %   not measured  not measured
-                                (+38.1 %)  (-14.5 %)
+          against production          C=1        C=8       C=16       C=32
+          pp8.d0                 +48.6 %    +49.7 %        not        not
+                                (+51.4 %)  (+45.5 %)  measured   measured
+          pp8.d8                 +36.7 %     -7.5 %        not        not
+                                (+38.1 %)  (-14.5 %)  measured   measured
 
           best at C=32   pp8.d0, 362 tok/s steady: highest measured (one launch, not
                          confirmed)
@@ -96,11 +96,11 @@ def test_a_simulated_night_with_assumed_lengths_in_120_columns(read: Read) -> No
           pp4.tp2.d0                      failed: kv-too-small at start
           – not measured · W/GPU at the highest level measured
 
-          against production          C=1        C=8          C=16          C=32
-          pp8.d0                 +48.6 %    +49.7 %   not measured  not measured
-                                (+51.4 %)  (+45.5 %)
-          pp8.d8                 +36.7 %     -7.5 %   not measured  not measured
-                                (+38.1 %)  (-14.5 %)
+          against production          C=1        C=8       C=16       C=32
+          pp8.d0                 +48.6 %    +49.7 %        not        not
+                                (+51.4 %)  (+45.5 %)  measured   measured
+          pp8.d8                 +36.7 %     -7.5 %        not        not
+                                (+38.1 %)  (-14.5 %)  measured   measured
 
           best at C=32   pp8.d0, 362 tok/s steady: highest measured (one launch, not confirmed)
                          steady +38.3 %, whole +40.0 % over pp8.d8
@@ -114,13 +114,13 @@ def test_a_simulated_night_with_assumed_lengths_in_120_columns(read: Read) -> No
 
 @pytest.mark.usefixtures("_utc")
 def test_a_killed_run_says_what_is_not_known_and_how_to_go_on(read: Read) -> None:
-    text = run_text(read(until_killed(Story(simulated=True))))
+    text = run_text(read(until_killed(Story())))
     assert text.splitlines()[0].split("   ")[0] == "k26_pp · run 7f3c · 1 of 3 configs measured, 1 failed, 1 under way"
     assert text[text.index("  host ") :] == expect("""
           host           not known, the run was not heard to its end; look: systemctl
                          status sglang-k26.service on k26
           state          running or killed; last heard of 2026-11-30 23:01
-          next           tune sweep sweeps/k26_pp.yaml --sim --resume 7f3c
+          next           tune sweep sweeps/k26_pp.yaml --resume 7f3c
                          tune show 7f3c --trial pp4.tp2.d0 --journal
                          tune show 7f3c --levels
     """).replace("host", "  host", 1).replace("\n", "\n  ")
