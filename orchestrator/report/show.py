@@ -80,9 +80,13 @@ def name_of(trial: TrialHistory, meant: Intent) -> str:
     return clean(f"{slug} ({equal})" if trial.trial.role == "production" and equal else slug)
 
 
-def column(point: Point) -> str:
-    """``C=16``, with the workload's name unless it is the default one."""
-    return f"C={point.concurrency}" if point.workload == "default" else f"{clean(point.workload)} C={point.concurrency}"
+def column(point: Point, *, named: bool) -> str:
+    """``C=16``, with the workload's name in front where a run has several."""
+    return f"{clean(point.workload)} C={point.concurrency}" if named else f"C={point.concurrency}"
+
+
+def _headings(columns: Sequence[Point]) -> list[str]:
+    return [column(point, named=standing.has_several_workloads(columns)) for point in columns]
 
 
 def _figures(history: RunHistory, columns: Sequence[Point], width: int) -> list[str]:
@@ -95,7 +99,7 @@ def _figures(history: RunHistory, columns: Sequence[Point], width: int) -> list[
             rows.append(Row(label=name_of(trial, meant), cells=cells))
         else:
             rows.append(Row(label=name_of(trial, meant), instead=_instead(trial, meant)))
-    lines = table("output tok/s, steady (whole)", [*(column(point) for point in columns), "W/GPU"], rows, width)
+    lines = table("output tok/s, steady (whole)", [*_headings(columns), "W/GPU"], rows, width)
     return [*lines, *_legend(history, columns, width)]
 
 
@@ -155,7 +159,7 @@ def _comparison(history: RunHistory, meant: Intent, columns: Sequence[Point], wi
     for trial in others:
         cells = tuple(_gain(standing.reading(trial, at), standing.reading(base, at)) for at in columns)
         rows.append(Row(label=name_of(trial, meant), cells=cells))
-    return ["", *table(f"against {clean(base.trial.trial)}", [column(point) for point in columns], rows, width)]
+    return ["", *table(f"against {clean(base.trial.trial)}", _headings(columns), rows, width)]
 
 
 def _any_measured(trial: TrialHistory) -> bool:
@@ -177,7 +181,8 @@ def _best(history: RunHistory, meant: Intent, width: int) -> list[str]:
     found = standing.highest(history)
     if found is None:
         return folded("best", "nothing was measured", width)
-    label = f"best at {column(found.point)}"
+    named = standing.has_several_workloads(standing.points(history))
+    label = f"best at {column(found.point, named=named)}"
     hang = max(17, len(label) + 4)
     lines: list[str] = []
     if found.trial is None:
@@ -211,7 +216,7 @@ def _beside(history: RunHistory, meant: Intent, found: standing.Highest) -> list
     if base is not None and standing.reading(base, found.point).state == "measured":
         said.append(_over(seen, standing.reading(base, found.point), clean(base.trial.trial)))
     elif meant.wants_reference:
-        where = "at all" if base is None else f"at {column(found.point)}"
+        where = "at all" if base is None else f"at C={found.point.concurrency}"
         said.append(f"production was not measured {where}: no comparison")
     return said
 

@@ -111,6 +111,11 @@ def points(history: RunHistory) -> tuple[Point, ...]:
     return tuple(sorted(begun | wanted))
 
 
+def has_several_workloads(columns: Sequence[Point]) -> bool:
+    """Whether a load point is known only by its workload's name and its concurrency together."""
+    return len({point.workload for point in columns}) > 1
+
+
 def reference(history: RunHistory) -> TrialHistory | None:
     """What the others are compared with: production as it ran, else the config equal to it; None when neither is
     measured or the sweep wanted none."""

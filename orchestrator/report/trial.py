@@ -31,7 +31,7 @@ def trial_text(history: RunHistory, trial: TrialHistory, *, width: int = 80) -> 
     if trial.trial.alias_of:
         lines += folded("same as", clean(trial.trial.alias_of), width)
     for launch in trial.launches:
-        lines += ["", *_launch(launch, width)]
+        lines += ["", *_launch(launch, width, named=_named(history))]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -41,7 +41,7 @@ def levels_text(history: RunHistory, *, width: int = 80) -> str:
     for trial in standing.ranked(history):
         for launch in trial.launches:
             if any(level.purpose == "measure" for level in launch.levels):
-                lines += ["", f"  {clean(launch.launch.launch)}", *_levels(launch.levels, width)]
+                lines += ["", f"  {clean(launch.launch.launch)}", *_levels(launch.levels, width, named=_named(history))]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -96,13 +96,17 @@ def _head(history: RunHistory, what: str, width: int) -> list[str]:
     return with_mark(clean(f"{run.sweep} · run {run.run} · {what}"), mark, width)
 
 
-def _launch(history: LaunchHistory, width: int) -> list[str]:
+def _named(history: RunHistory) -> bool:
+    return standing.has_several_workloads(standing.points(history))
+
+
+def _launch(history: LaunchHistory, width: int, *, named: bool) -> list[str]:
     launch = history.launch
     lines = folded("launch", clean(f"{launch.launch}, {_began(launch)}"), width)
     lines += folded(
         "build", clean(" · ".join(f"{name} {value}" for name, value in launch.build.items() if value)), width
     )
-    lines += _levels(history.levels, width)
+    lines += _levels(history.levels, width, named=named)
     if launch.failure_class is not None:
         lines += failure_lines(launch, width)
         lines += folded("journal", f"tune show {launch.run} --trial {clean(launch.trial)} --journal", width)
@@ -118,16 +122,16 @@ def _began(launch: LaunchRow) -> str:
     return f"ready after {launch.ready_s:.0f} s{f': {parts}' if parts else ''}"
 
 
-def _levels(levels: Sequence[LevelRow], width: int) -> list[str]:
+def _levels(levels: Sequence[LevelRow], width: int, *, named: bool) -> list[str]:
     lines: list[str] = []
     for level in levels:
         if level.purpose == "measure":
-            lines += _level(level, width)
+            lines += _level(level, width, named=named)
     return lines
 
 
-def _level(level: LevelRow, width: int) -> list[str]:
-    name = "" if level.workload == "default" else f"{clean(level.workload)} "
+def _level(level: LevelRow, width: int, *, named: bool) -> list[str]:
+    name = f"{clean(level.workload)} " if named else ""
     figures = figures_of(level)
     if figures is None:
         why = f": {level.reason}" if level.reason else ""

@@ -185,6 +185,22 @@ def test_levels_without_a_number_say_why(read: Read) -> None:
     """)
 
 
+def test_load_points_bear_their_workload_where_a_run_has_several(read: Read) -> None:
+    def night(story: Story) -> Iterator[events.Event]:
+        yield story.started()
+        yield from story.planned()
+        yield story.launching("pp8.d0")
+        yield from story.ready("pp8.d0")
+        yield from story.level("pp8.d0", 8)
+        for event in story.level("pp8.d0", 8):
+            other: dict[str, Any] = {"level": "chat.c8.r1"} if hasattr(event, "level") else {}
+            yield dataclasses.replace(event, **other, **({"workload": "chat"} if hasattr(event, "workload") else {}))
+
+    assert "chat C=8" not in run_text(read(whole_night(Story())))
+    text = run_text(read(night(Story(run="beef", plan={**PLAN, "concurrency": [8]}))))
+    assert "  output tok/s, steady (whole)    chat C=8  default C=8  W/GPU\n" in text
+
+
 def test_a_limit_leaves_a_config_out_and_says_so(read: Read) -> None:
     plan = {**PLAN, "objective": {"maximize": "whole_tok_s", "concurrency": 8, "slo": {"ttft_p95": 1.4}}}
     text = run_text(read(whole_night(Story(plan=plan))))
