@@ -25,9 +25,9 @@ SWEEP = """\
 service: sim
 grid:
   case:
-    - {pp-async-batch-depth: 0}
-    - {pp-async-batch-depth: 8}
-    - {pp-async-batch-depth: 2, TUNE_SIM_FAULT: dies-at-start}
+    - {pp-async-batch-depth: 0, mem-fraction-static: 0.92}
+    - {pp-async-batch-depth: 8, mem-fraction-static: 0.92}
+    - {pp-async-batch-depth: 2, mem-fraction-static: 0.5}   # the weights alone need more
 workload:
   prompts: [quicksort]
   output-tokens: {fixed: 48}
@@ -46,7 +46,8 @@ class Going:
     _queue: queue.Queue[str | None] = field(default_factory=queue.Queue)
 
     def __post_init__(self) -> None:
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -78,6 +79,15 @@ class Going:
         while (line := self._queue.get(timeout=max(0.1, deadline - time.monotonic()))) is not None:
             self.lines.append(line)
         return self.process.wait(timeout=10)
+
+    def end(self) -> None:
+        """End it if it still runs, and let go of its output."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(timeout=10)
+        self._reader.join(timeout=10)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
     @property
     def text(self) -> str:
