@@ -14,6 +14,7 @@ from orchestrator.core import events
 from orchestrator.report.sentences import stand
 from orchestrator.report.text import change, clean, count, folded, moment, pad, phases, rate, span, watts
 
+_PHASES = 3  # of a start, the longest
 NAME = 17  # columns for a config's slug; a longer one simply pushes the rest
 
 
@@ -105,7 +106,8 @@ class Board:
         self.ready_since, self.stand = self.now, ""
         if event.seconds is not None:  # production, measured as it runs, was not started
             self.starts.append(event.seconds)
-            parts = phases(event.phases)
+            longest = sorted(event.phases, key=lambda name: -event.phases[name])[:_PHASES]
+            parts = phases({name: took for name, took in event.phases.items() if name in longest})
             self.start = f"launch {event.seconds:.0f} s{f': {parts}' if parts else ''}"
 
     def _level(self, event: events.LevelStarted | events.LevelProgress | events.LevelEnded) -> None:
