@@ -62,6 +62,14 @@ def _drop_in(host: BedHost, mode: int = 0o644) -> None:
     host.write("/etc/systemd/system/chat.service.d/50-more.conf", text, mode)
 
 
+def _source_checkout(host: BedHost) -> None:
+    """sglang found through the working directory: no metadata, but a version.py."""
+    _chat(host, start=False)
+    site = "/srv/chat/.venv/lib/python3.11/site-packages"
+    host.sh(f"mv {site}/sglang /srv/chat/ && rm -r {site}/sglang-*")
+    host.write("/srv/chat/sglang/version.py", '__version__ = "0.5.24.dev3"\n')
+
+
 def _with_drop_in(host: BedHost) -> None:
     _drop_in(host)
     _chat(host)
@@ -204,6 +212,7 @@ CASES = (
     Case(name="bare-python-drop-in", unit="chat.service", arrange=_with_drop_in),
     Case(name="bare-python-drop-in-unreadable", unit="chat.service", arrange=_with_secret_drop_in),
     Case(name="bare-python-port-held", unit="chat.service", arrange=_port_held_by_another),
+    Case(name="bare-python-source-checkout", unit="chat.service", arrange=_source_checkout),
     Case(name="one-variable", unit="engine.service", arrange=_from_a_file),
     Case(name="one-variable-file-missing", unit="engine.service", arrange=_file_is_missing),
     Case(name="one-variable-file-required", unit="engine.service", arrange=_file_must_be_there),

@@ -5,6 +5,7 @@ A refusal names unit, file, line and reason, and what can be done. Nothing is gu
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -302,9 +303,10 @@ class _Told:
             remedy = "adopt it while it serves (as root), or put /path/to/.venv/bin/python into ExecStart="
             self.refuse(self.exec_place, reason, remedy)
             return None
-        interpreter = process.argv[0] if process.argv else ""
-        if interpreter.startswith("/") and interpreter.rpartition("/")[2].startswith("python"):
-            return interpreter.rpartition("/")[0].rpartition("/")[0]
+        for word in process.argv[1::-1]:  # the console script, which lies in its environment, before the interpreter
+            name = word.rpartition("/")[2]
+            if word.startswith("/") and (name in ("vllm", "sglang") or name.startswith("python")):
+                return posixpath.dirname(posixpath.dirname(word))
         if process.virtual_env:
             return process.virtual_env
         self.refuse(

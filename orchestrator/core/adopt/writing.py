@@ -181,7 +181,7 @@ class _Writer:
         """Lines of the unit that stand in no other key, in the order in which systemd applies them."""
         dynamic = self._reading.facts.loaded.dynamic_user
         lines = [
-            directive.text
+            "DynamicUser=yes" if dynamic and directive.name == "DynamicUser" else directive.text
             for directive in self._reading.directives
             if (directive.section, directive.name) not in _UNDERSTOOD
             and (dynamic or (directive.section, directive.name) != ("Service", "User"))

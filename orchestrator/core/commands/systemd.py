@@ -253,12 +253,22 @@ def existing(paths: tuple[str, ...]) -> Command[tuple[tuple[str, ...], tuple[str
     return Command(argv=(*_PLAIN, "find", *paths, "-maxdepth", "0", "-print"), parse=parse)
 
 
+# Installed metadata first; a source checkout on the path has none, but says its version in version.py.
 _ASK_VERSION = """\
-import importlib.metadata, importlib.util, sys
+import importlib.metadata, importlib.util, pathlib, re, sys
 name = sys.argv[1]
 spec = importlib.util.find_spec(name)
-print(importlib.metadata.version(name))
-print((spec.origin or "") if spec else "")
+place = spec.origin if spec and spec.origin else ""
+try:
+    version = importlib.metadata.version(name)
+except importlib.metadata.PackageNotFoundError:
+    source = pathlib.Path(place).with_name("version.py")
+    found = re.search("__version__ *= *.([0-9][0-9a-z.+]*)", source.read_text()) if source.is_file() else None
+    if not found:
+        raise
+    version = found[1]
+print(version)
+print(place)
 """
 
 
@@ -289,8 +299,8 @@ def engine_version(setting: Setting, package: str) -> Command[tuple[str, str] | 
 
     def parse(reply: Reply) -> tuple[str, str] | str:
         lines = reply.text.splitlines()
-        if reply.returncode == 0 and len(lines) == 2:
-            return lines[0], lines[1]
+        if reply.returncode == 0 and lines and re.match(r"\d+\.\d", lines[0]):
+            return lines[0], "".join(lines[1:2])
         said = reply.stderr.decode("utf-8", "replace").strip().splitlines()
         return said[-1] if said else f"exit status {reply.returncode}"
 
