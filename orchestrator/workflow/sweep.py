@@ -137,14 +137,15 @@ def _locked(job: Job, tell: Teller, touched: _Touched) -> bool:
         )
         build = _build(entry, survey)
         _same_build(job, build)
+        made: dict[str, int] = {}
         if survey.production.is_running:
             _agree(job)
-            _reference(job, bench, survey.production, build, when=BEFORE)
-        measured = _trials(job, bench, units, build, survey, touched)
+            _reference(job, bench, survey.production, build, made, when=BEFORE)
+        measured = _trials(job, bench, units, build, survey, touched, made)
         if touched.host:
             after = _restore(job, tell, held, touched, "the run is over")
             if after is not None:
-                _reference(job, bench, after, build, when=AFTER)
+                _reference(job, bench, after, build, made, when=AFTER)
         return measured
 
 
@@ -247,7 +248,9 @@ def _agree(job: Job) -> None:
         raise Declined(f"{entry.unit} on {entry.host.name} goes on serving")
 
 
-def _reference(job: Job, bench: Bench, production: UnitState, build: Mapping[str, str], *, when: int) -> None:
+def _reference(
+    job: Job, bench: Bench, production: UnitState, build: Mapping[str, str], made: dict[str, int], *, when: int
+) -> None:
     """Production as it runs, measured if it is idle: before the first stop and again after the restore."""
     todo = _todo(job, PRODUCTION, when) if job.sweep.reference == "production" else ()
     if not todo:
@@ -268,7 +271,7 @@ def _reference(job: Job, bench: Bench, production: UnitState, build: Mapping[str
     seen = bench.held.ask(lambda: job.doors.service.watch("production"))
     launch = Launch(
         trial=PRODUCTION,
-        launch=_launch_name(job, PRODUCTION, {PRODUCTION: when - 1}),
+        launch=_launch_name(job, PRODUCTION, made),
         config=config,
         unit=TrialUnit(
             name=entry.unit, text="", argv=seen.argv, environment={}, user=entry.user, working_directory=None
@@ -295,10 +298,10 @@ def _trials(
     build: Mapping[str, str],
     survey: Survey,
     touched: _Touched,
+    made: dict[str, int],
 ) -> bool:
     """Every block of the plan in its order; whether at least one level of a candidate has been measured."""
     replaces: Role = "production" if survey.production.is_running else "trial"
-    made: dict[str, int] = {}
     failed = set(job.past.settled if job.past else ())
     planned = {trial.slug: trial for trial in job.plan.launchable}
     for block, order in enumerate(job.plan.blocks, start=1):
