@@ -86,6 +86,8 @@ def test_every_word_and_variable_arrives_at_the_engine_as_it_was_meant(
         ("[Service]", "[Servise]\nA=1\n[Service]", "Unknown section 'Servise'"),
         ("/opt/engine/bin/python", "/opt/engine/bin/pythom", "/opt/engine/bin/pythom is not executable"),
         ("--pp-size 2", "--pp-size 2 ; /bin/true", "more than one ExecStart"),
+        ('Environment="HOME=/root"', "User=nobody-here", "there is no account nobody-here on this host"),
+        ("Restart=no", "Restart=no\nWorkingDirectory=/srv/none", "there is no folder /srv/none on this host"),
     ],
 )
 def test_what_systemd_would_ignore_is_refused_in_its_own_words(
@@ -119,10 +121,14 @@ def test_another_command_line_than_meant_is_taken_away_again(
     gpu1: BedHost, held: tuple[SystemdService, Lease], old: str, new: str, says: str
 ) -> None:
     door, lease = held
+    unit = altered(trial(gpu1.entry), old, new)
     with pytest.raises(UnitRefused, match="understood another command") as refused:
-        door.install(lease, altered(trial(gpu1.entry), old, new))
+        door.verify(unit)
     assert any(says in line for line in refused.value.evidence), refused.value.evidence
+    with pytest.raises(UnitRefused, match="understood another command"):
+        door.install(lease, unit)
     assert gpu1.attempt(f"systemctl cat {TRIAL}").returncode != 0
+    assert gpu1.sh("ls -A /run/systemd/system; systemctl list-units --all --no-legend 'tune-verify*'") == ""
 
 
 def test_a_single_dollar_is_refused_even_when_it_is_meant(gpu1: BedHost, held: tuple[SystemdService, Lease]) -> None:
@@ -149,7 +155,8 @@ def test_another_variable_than_meant_is_refused(gpu1: BedHost, held: tuple[Syste
         (f"printf '[Service]\\nExecStart=/bin/true\\n' > /etc/systemd/system/{TRIAL}", "is not a trial unit of tune"),
         (f"printf '[Service]\\nExecStart=/bin/true\\n' > /run/systemd/system/{TRIAL}", "is not a trial unit of tune"),
         (f"printf '# tune: trial\\n[Service]\\n' > /usr/lib/systemd/system/{TRIAL}", "is not a trial unit of tune"),
-        (f"mkdir /etc/systemd/system/{TRIAL}.d", f"/etc/systemd/system/{TRIAL}.d may hold drop-ins"),
+        (f"mkdir /etc/systemd/system/{TRIAL}.d", f"/etc/systemd/system/{TRIAL}.d would change what a trial measures"),
+        ("mkdir /etc/systemd/system/engine-.service.d", "/etc/systemd/system/engine-.service.d would change"),
     ],
 )
 def test_a_name_that_is_somebody_elses_is_not_touched(

@@ -73,13 +73,12 @@ class HelperCalls:
         return self._command("free", {"token": lease.token}, _nothing)
 
     def verify(self, unit: TrialUnit) -> Command[None]:
-        """systemd's own verdict on the text."""
-        return self._command("verify", {"unit": self.unit, "text": unit.text}, _nothing)
+        """systemd's own verdict on the text, and how it understands it."""
+        return self._command("verify", {"unit": self.unit, **_meant(unit)}, _nothing)
 
     def install(self, lease: Lease, unit: TrialUnit) -> Command[None]:
         """Put it in place and have it proved."""
-        meant = {"text": unit.text, "argv": list(unit.argv), "environment": dict(unit.environment)}
-        return self._command("install", {"token": lease.token, **meant}, _nothing)
+        return self._command("install", {"token": lease.token, **_meant(unit)}, _nothing)
 
     def stop(self, lease: Lease, role: Role, *, deadline_s: float) -> Command[UnitState]:
         """Stop a unit and wait until it is."""
@@ -179,6 +178,10 @@ def unit_state(seen: Mapping[str, str]) -> UnitState:
         exec_main_code=int(seen["ExecMainCode"] or 0),
         exec_main_status=int(seen["ExecMainStatus"] or 0),
     )
+
+
+def _meant(unit: TrialUnit) -> dict[str, Any]:
+    return {"text": unit.text, "argv": list(unit.argv), "environment": dict(unit.environment)}
 
 
 def _nothing(_: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ What it touches, and nothing else:
     /var/lib/tune/SERVICE/record.json       who holds the service, since when, until when (0600)
     /var/lib/tune/SERVICE/restore.json      how the last restore went
     /run/systemd/system/NAME-trial.service  the trial unit: gone after a reboot, and then production is back
+    /run/systemd/system/tune-verify-*       there for a moment, so that systemd says how it understands a text
     tune-expire-SERVICE, tune-restore-SERVICE   transient units of its own
     production: `systemctl stop` and `systemctl start`; its files are never written
 It never kills by name or pid: processes end because systemd stops their unit. Every act is written to the journal.
@@ -134,6 +135,7 @@ def take(
             "token": secrets.token_hex(16),
             "purpose": purpose,
             "since": stamp(moment.wall),
+            "ttl_s": ttl_s,
             "boot_id": moment.boot,
             "state": "temporary" if unfinished else "production",
             "production": old["production"] if old is not None and unfinished else look(),
@@ -143,7 +145,13 @@ def take(
         os.makedirs(folder, mode=0o700, exist_ok=True)
         write(folder, record)
     if unfinished:
-        restore(record)
+        try:
+            restore(record)
+        except Exception:
+            with held(folder, record["token"], now=now, restoring=True) as record:
+                set_deadline(record, now(), 0.0)  # nobody holds it then, and whoever comes next tries again
+                write(folder, record)
+            raise
         with held(folder, record["token"], now=now, restoring=True) as record:
             record.update(state="production", production=look())
             set_deadline(record, now(), ttl_s)
@@ -154,6 +162,7 @@ def take(
 def renew(folder: str, token: str, ttl_s: float, *, now: Callable[[], Now] = read_clock) -> Record:
     """Move the deadline to ``ttl_s`` from now."""
     with held(folder, token, now=now, restoring=True) as record:
+        record["ttl_s"] = ttl_s
         set_deadline(record, now(), ttl_s)
         write(folder, record)
         return record
@@ -276,25 +285,29 @@ def refuse_others(folder: str, now: Now) -> None:
 
 
 def locked_by(record: Record) -> Refused:
+    """Somebody else holds it."""
     return Refused("locked", f"{record['service']} is held: {who(record)}", record=shown(record))
 
 
 def who(record: Record) -> str:
-    who, when = f"{record['owner']}, run {record['run']}", f"since {record['since']} until {record['deadline']}"
-    return f"{who} ({record['purpose']}), {when}"
+    """Who holds it, why, since when, until when."""
+    person = f"{record['owner']}, run {record['run']} ({record['purpose']})"
+    return f"{person}, since {record['since']} until {record['deadline']}"
 
 
 def set_deadline(record: Record, now: Now, ttl_s: float) -> None:
-    record["deadline"] = stamp(now.wall + ttl_s)
-    record["deadline_steady"] = now.steady + ttl_s
+    """The hold lasts ``ttl_s`` from now."""
+    record.update(deadline=stamp(now.wall + ttl_s), deadline_steady=now.steady + ttl_s)
 
 
 def drop(folder: str) -> None:
+    """Nobody holds it any more. Call it under the lock."""
     os.unlink(os.path.join(folder, "record.json"))
     sync_folder(folder)
 
 
 def read_json(path: str) -> dict[str, Any] | None:
+    """A file that ``write_whole`` wrote; None when there is none, refused when it is torn."""
     try:
         with open(path, encoding="utf-8") as file:
             content: dict[str, Any] = json.load(file)
@@ -306,6 +319,7 @@ def read_json(path: str) -> dict[str, Any] | None:
 
 
 def sync_folder(folder: str) -> None:
+    """Make a rename or removal in it last."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -314,6 +328,7 @@ def sync_folder(folder: str) -> None:
 
 
 def stamp(wall: float) -> str:
+    """UTC, as people and ``datetime.fromisoformat`` read it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(wall))
 
 
@@ -416,11 +431,12 @@ def is_ours(path: str) -> bool:
 
 
 def refuse_foreign(trial: str) -> None:
-    """A masked, symlinked or foreign unit of that name, or a drop-in for it, is somebody's intention: name it."""
+    """A masked, symlinked or foreign unit of that name, or drop-ins for it, is somebody's intention: name it."""
     for folder in must("systemctl", "show", "--property=UnitPath", "--value").split():
         path = os.path.join(folder, trial)
-        if os.path.lexists(f"{path}.d"):
-            raise Refused("unit", f"{path}.d may hold drop-ins, which would change what is measured: remove it first")
+        for drop_ins in (f"{path}.d", f"{path[: -len('trial.service')]}.service.d"):  # production has neither
+            if os.path.lexists(drop_ins):
+                raise Refused("unit", f"{drop_ins} would change what a trial measures: remove it first")
         if not os.path.lexists(path) or (folder == UNIT_FOLDER and is_ours(path)):
             continue
         what = "is not a trial unit of tune"
@@ -439,6 +455,12 @@ def check_text(trial: str, text: str) -> None:
     if not text.startswith(MARKER):
         raise Refused("unit", f"{trial} does not begin with {MARKER!r}, by which trial units are known")
     refuse_foreign(trial)
+    for line in text.splitlines():  # these two it would only find out at start
+        name, _, value = line.partition("=")
+        if name == "User" and not value.isdigit() and not account_exists(value):
+            raise Refused("unit", f"{trial}: there is no account {value} on this host")
+        if name == "WorkingDirectory" and value.startswith("/") and not os.path.isdir(value.replace("%%", "%")):
+            raise Refused("unit", f"{trial}: there is no folder {value} on this host")
     with tempfile.TemporaryDirectory(prefix="tune-verify-") as folder:
         path = os.path.join(folder, trial)
         write_whole(path, text.encode(), 0o644)
@@ -451,21 +473,38 @@ def check_text(trial: str, text: str) -> None:
         raise Refused("host", "systemd-analyze verify does not work on this host", said)
 
 
-def prove(trial: str, argv: Sequence[str], environment: dict[str, str]) -> None:
+def account_exists(name: str) -> bool:
+    """Whether a login of that name is known here."""
+    with contextlib.suppress(KeyError):
+        return bool(pwd.getpwnam(name))
+    return False
+
+
+def prove(unit: str, argv: Sequence[str], environment: dict[str, str]) -> None:
     """What systemd understood is what was meant: one command, word by word, and every variable."""
-    seen = show(trial, "FragmentPath")
-    if seen["LoadState"] != "loaded" or seen["FragmentPath"] != trial_path(trial):
-        raise Refused("unit", f"systemd loaded {trial} from {seen['FragmentPath'] or 'nowhere'} ({seen['LoadState']})")
-    commands = commands_of(trial)
+    seen = show(unit, "FragmentPath")
+    if seen["LoadState"] != "loaded" or seen["FragmentPath"] != trial_path(unit):
+        raise Refused("unit", f"systemd loaded {unit} from {seen['FragmentPath'] or 'nowhere'} ({seen['LoadState']})")
+    commands = commands_of(unit)
     words = [word.replace("$$", "$") for command in commands for word in command]
     if len(commands) != 1 or words != list(argv):
-        raise Refused("unit", f"systemd understood another command in {trial} than was meant", differences(argv, words))
+        raise Refused("unit", "systemd understood another command than was meant", differences(argv, words))
     if any("$" in word.replace("$$", "") for word in commands[0]):
-        raise Refused("unit", f"{trial} has a single $ in ExecStart, which systemd would expand", commands[0])
-    variables = dict(assignment.split("=", 1) for assignment in bus_property(trial, "Environment"))
+        raise Refused("unit", "there is a single $ in ExecStart, which systemd would expand", commands[0])
+    variables = dict(assignment.split("=", 1) for assignment in bus_property(unit, "Environment"))
     wrong = [name for name, value in environment.items() if variables.get(name) != value]
     if wrong:
-        raise Refused("unit", f"systemd understood another value of {', '.join(wrong)} in {trial} than was meant")
+        raise Refused("unit", f"systemd understood another value of {', '.join(wrong)} than was meant")
+
+
+def prove_beforehand(text: str, argv: Sequence[str], environment: dict[str, str]) -> None:
+    """The same before anything is in place: systemd reads the text once, under a name that nobody uses."""
+    unit = f"tune-verify-{secrets.token_hex(6)}.service"
+    write_whole(trial_path(unit), text.encode(), 0o644)
+    try:
+        prove(unit, argv, environment)
+    finally:
+        os.unlink(trial_path(unit))
 
 
 def differences(meant: Sequence[str], understood: Sequence[str]) -> list[str]:
@@ -577,16 +616,17 @@ def compute_apps() -> list[Answer]:
     """Processes with a context on a GPU; ``began`` (kernel ticks) tells them from a later one with the same pid."""
     indexes = {row[1]: int(row[0]) for row in nvidia_smi("gpu=index,uuid") or []}
     apps = []
-    for uuid, pid, *name, used in nvidia_smi("compute-apps=gpu_uuid,pid,process_name,used_memory") or []:
-        app = {"what": "gpu", "pid": int(pid), "began": "".join(stat_of(int(pid))[19:20]), "command": ",".join(name)}
-        apps.append({**app, "gpu": indexes.get(uuid), "memory_mib": mib(used)})
+    for row in nvidia_smi("compute-apps=gpu_uuid,pid,process_name,used_memory") or []:
+        if len(row) >= 4 and row[1].isdigit():  # else it says in words that there are none
+            app = {"what": "gpu", "pid": int(row[1]), "began": "".join(stat_of(int(row[1]))[19:20])}
+            apps.append({**app, "command": ",".join(row[2:-1]), "gpu": indexes.get(row[0]), "memory_mib": mib(row[-1])})
     return apps
 
 
 def gpu_memory() -> list[int] | None:
-    """MiB used per GPU, by index; None without nvidia-smi."""
-    rows = nvidia_smi("gpu=memory.used")
-    return None if rows is None else [mib(row[0]) or 0 for row in rows]
+    """MiB used per GPU, by index; None when it is not known of every one."""
+    used = [mib(row[0]) for row in nvidia_smi("gpu=memory.used") or []]
+    return [figure for figure in used if figure is not None] if used and None not in used else None
 
 
 def holders(units: Sequence[str], port: int, foreign: Sequence[Answer]) -> list[Answer]:
@@ -690,8 +730,9 @@ def survey(request: Request) -> Answer:
 
 
 def verify(request: Request) -> Answer:
-    """Would systemd accept this trial unit, and is its name free for us."""
+    """Would systemd accept this trial unit and understand it as it is meant, and is its name free for us."""
     check_text(trial_of(request["unit"]), request["text"])
+    prove_beforehand(request["text"], request["argv"], request["environment"])
     return {}
 
 
@@ -811,8 +852,14 @@ def stop(request: Request) -> Answer:
         unit = unit_of(request, record["production"]["unit"])
         if request["role"] == "production":
             make_temporary(folder_of(request), record)
+        set_deadline(record, read_clock(), record["ttl_s"] + request["deadline_s"])  # who waits cannot renew meanwhile
+        write(folder_of(request), record)
         order_stop(unit)
-    if not wait_stopped(unit, request["deadline_s"]):
+    stopped = wait_stopped(unit, request["deadline_s"])
+    with held(folder_of(request), request["token"], restoring=True) as record:
+        set_deadline(record, read_clock(), record["ttl_s"])
+        write(folder_of(request), record)
+    if not stopped:
         left = [f"pid {pid} ({name_of(pid)})" for pid in processes_of(unit)]
         raise Refused("host", f"{unit} did not stop within {request['deadline_s']:.0f} s", left)
     return {"state": state_of(show(unit))}
@@ -1055,7 +1102,7 @@ FIELDS: dict[str, Any] = {  # pattern of a text, range of a number, or the type 
 QUESTIONS: dict[str, tuple[Callable[[Request], Answer], str]] = {  # verb: what it does, the fields it needs
     "record": (record_, "service"),
     "survey": (survey, "service unit port"),
-    "verify": (verify, "service unit text"),
+    "verify": (verify, "service unit text argv environment"),
     "teardown": (teardown, "service unit port"),
     "watch": (watch, "service unit port role cursor"),
     "restoring": (restoring, "service"),
