@@ -213,16 +213,13 @@ def _teardown(told: Mapping[str, Any]) -> Teardown:
 
 def _survey(told: Mapping[str, Any]) -> Survey:
     production, gpus = told["production"], told["gpus"]
-    facts = dict(told["facts"])
-    if production["needs_reload"]:
-        facts["needs_reload"] = "yes"
     return Survey(
         production=unit_state(told["state"]),
         production_argv=tuple(word.replace("$$", "$") for words in production["argv"] for word in words),
         engine_version=None,
         gpus=None if gpus is None else tuple(gpus),
         foreign=tuple(_holder(app) for app in production["foreign"]),
-        facts=facts,
+        facts=told["facts"],
     )
 
 
