@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -17,8 +18,7 @@ def sim() -> None:
 @sim.command(context_settings=PASS_ON, add_help_option=False)
 @click.option("--engine-version", default="0.5.23", show_default=True, help="Whose command line to speak.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
-@click.pass_context
-def serve(ctx: click.Context, engine_version: str, words: tuple[str, ...]) -> None:
+def serve(engine_version: str, words: tuple[str, ...]) -> None:
     """Serve on the wall clock. Takes the flags of `python -m sglang.launch_server`; --help lists them.
 
     \b
@@ -27,7 +27,7 @@ def serve(ctx: click.Context, engine_version: str, words: tuple[str, ...]) -> No
     """
     from orchestrator.sim.server import main  # noqa: PLC0415 - start-up time of `tune --help`
 
-    ctx.exit(main(words, version=engine_version))
+    sys.exit(main(words, version=engine_version))
 
 
 @sim.command()
@@ -54,8 +54,7 @@ def env(folder: Path, engine_version: str, python: Path | None) -> None:
 
 @sim.command(name="nvidia-smi", context_settings=PASS_ON, add_help_option=False)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
-@click.pass_context
-def nvidia_smi(ctx: click.Context, words: tuple[str, ...]) -> None:
+def nvidia_smi(words: tuple[str, ...]) -> None:
     """Answer as nvidia-smi would, from the state that simulated servers write (TUNE_SIM_STATE).
 
     \b
@@ -63,4 +62,4 @@ def nvidia_smi(ctx: click.Context, words: tuple[str, ...]) -> None:
     """
     from orchestrator.sim.nvidia_smi import main  # noqa: PLC0415
 
-    ctx.exit(main(words))
+    sys.exit(main(words))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -215,7 +215,7 @@ async def whole_answer(
 
 async def streamed_answer(
     ask: Ask, stream: Stream, engine: LiveEngine, *, kind: str, cached: int | None, hung_up: Callable[[], bool]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """Server-sent events; several tokens share one when they are due at once."""
     began, told = time.time(), 0
     pieces = _Pieces(ask, kind, began, cached)

@@ -119,7 +119,10 @@ class Dimensions:
 
 
 def from_model(model: Model | None) -> Dimensions:
-    """Dimensions for an inventory's model. What the inventory does not say (MLA ranks, vocabulary) is K2.6's."""
+    """Dimensions for an inventory's model. What the inventory does not say (MLA ranks, vocabulary) is K2.6's.
+
+    A dense MLP is as wide for the model's hidden size as K2.6's is.
+    """
     if model is None:
         return Dimensions()
     return replace(
@@ -132,6 +135,7 @@ def from_model(model: Model | None) -> Dimensions:
         experts_per_token=model.experts_per_token,
         moe_intermediate=model.moe_intermediate_size,
         dense_layers=min(1, model.layers),
+        dense_intermediate=round(Dimensions.dense_intermediate * model.hidden_size / Dimensions.hidden),
         multimodal=model.multimodal,
     )
 

@@ -47,7 +47,7 @@ _SGLANG = {
         "        add_arguments(parser, __version__)\n"
     ),
 }
-_METADATA = "Metadata-Version: 2.1\nName: sglang\nVersion: {version}\nSummary: The simulated engine of tune.\n"
+_METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: The simulated engine of tune.\n"
 _NVIDIA_SMI = '#!/bin/sh\nexec "$(dirname "$(readlink -f "$0")")/python" -m orchestrator.sim.nvidia_smi "$@"\n'
 
 
@@ -125,8 +125,10 @@ def _packages(version: str) -> Iterator[tuple[str, bytes]]:
     for name, text in _SGLANG.items():
         yield f"sglang/{name}", text.replace("{version}", version).encode()
     info = f"sglang-{version}.dist-info"
-    yield f"{info}/METADATA", _METADATA.format(version=version).encode()
+    yield f"{info}/METADATA", _METADATA.format(name="sglang", version=version).encode()
     yield f"{info}/INSTALLER", b"tune\n"
+    mark = f"{SIMULATED_PACKAGE.replace('-', '_')}-{version}.dist-info"
+    yield f"{mark}/METADATA", _METADATA.format(name=SIMULATED_PACKAGE, version=version).encode()
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -34,7 +35,7 @@ class Reply:
     status: int = 200
     body: bytes = b""
     content_type: str = "application/json"
-    stream: AsyncIterator[bytes] | None = None
+    stream: AsyncGenerator[bytes, None] | None = None
 
 
 Handler = Callable[[Call], Awaitable[Reply]]
@@ -96,10 +97,10 @@ async def _write(writer: asyncio.StreamWriter, reply: Reply, connection: str) ->
         return
     head += f"content-type: {reply.content_type}\r\ntransfer-encoding: chunked\r\n\r\n"
     writer.write(head.encode("latin-1"))
-    async for piece in reply.stream:
-        if not piece:  # an empty chunk would end the body
-            continue
-        writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-        await writer.drain()
+    async with aclosing(reply.stream) as stream:  # ends it at once when the client is gone
+        async for piece in stream:
+            if piece:  # an empty chunk would end the body
+                writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                await writer.drain()
     writer.write(b"0\r\n\r\n")
     await writer.drain()

@@ -271,7 +271,8 @@ class Machine:
         """Memory in use on every GPU: that of the latest run that still holds any."""
         used = [IDLE_MIB] * self.gpus
         for run in self.runs[-3:]:
-            if run.arguments is None or run.started_at > now:
+            gone = run.ended_at is not None and now >= run.ended_at + FREED_AFTER_S
+            if run.arguments is None or run.started_at > now or gone:
                 continue
             for gpu in range(min(self.gpus, run.arguments.settings.gpus)):
                 used[gpu] = max(used[gpu], run.memory_mib(now, gpu // run.arguments.settings.tp))

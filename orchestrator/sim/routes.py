@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from datetime import UTC, datetime
 from http import HTTPStatus
 
@@ -238,11 +239,12 @@ class Service:
         return reply
 
     async def _counted(
-        self, pieces: AsyncIterator[bytes], ask: chat.Ask, stream: Stream, cached: int
-    ) -> AsyncIterator[bytes]:
+        self, pieces: AsyncGenerator[bytes, None], ask: chat.Ask, stream: Stream, cached: int
+    ) -> AsyncGenerator[bytes, None]:
         try:
-            async for piece in pieces:
-                yield piece
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    yield piece
         finally:
             self.live.leave(stream)
             self._count(ask, stream, cached)

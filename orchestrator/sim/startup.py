@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from orchestrator.core.flags.versions import within
 from orchestrator.sim import refusals
 from orchestrator.sim.arguments import ServerArguments
 from orchestrator.sim.dimensions import Dimensions
@@ -211,9 +212,10 @@ class _Writer:
     def _communicate(self) -> None:
         self.spend("chat template", 1.0)
         self.say("Using default HuggingFace chat template with detected content format: openai")
-        self.every_rank("Init parallel begin.")
+        what = "parallel" if self._is_recent else "torch distributed"
+        self.every_rank(f"Init {what} begin.")
         self.spend("communication", COMMUNICATION_S)
-        self.every_rank(f"Init parallel ends. elapsed={COMMUNICATION_S:.2f} s, mem usage=0.60 GB")
+        self.every_rank(f"Init {what} ends. elapsed={COMMUNICATION_S:.2f} s, mem usage=0.60 GB")
 
     def _load(self, *, hang: bool) -> None:
         memory = self._plan()
@@ -238,6 +240,11 @@ class _Writer:
                 f"avail mem={rank.after_load_mib / 1024:.2f} GB, mem usage={rank.weights_mib / 1024:.2f} GB.",
                 ranks=self.rank(stage),
             )
+
+    @property
+    def _is_recent(self) -> bool:
+        """Whether graphs are captured, and the log speaks, as from 0.5.14 on."""
+        return within(self.arguments.version, "0.5.14", None)
 
     def _plan(self) -> MemoryPlan:
         if self.memory is None:
@@ -268,8 +275,7 @@ class _Writer:
 
     def _capture(self) -> Launch | None:
         memory = self._plan()
-        old = not _is_per_phase(self.arguments.version)
-        what = "cuda graph" if old else "decode CUDA graph"
+        what = "decode CUDA graph" if self._is_recent else "cuda graph"
         sizes = self.settings.captured_sizes()
         for stage, rank in enumerate(memory.stages):
             self.say(
@@ -324,9 +330,3 @@ class _Writer:
         self.now += UNDER_LOAD_S
         dead = self.crash(refusals.UNDER_LOAD)
         return self.end(death=dead.death, bound_at=bound_at, ready_at=ready_at)
-
-
-def _is_per_phase(version: str) -> bool:
-    """From 0.5.14 graphs are captured, and logged, per phase."""
-    numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
-    return numbers >= (0, 5, 14)

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from orchestrator.core.inventory import Model
 from orchestrator.sim.dimensions import Dimensions, from_json, from_model
 from orchestrator.sim.evaluate import evaluate, wave_lengths
 from orchestrator.sim.model import PipelineEngine, Request
@@ -202,6 +203,16 @@ def test_dimensions_are_those_of_the_mixed_checkpoint() -> None:
     assert [round(k26.distinct_experts(b), 1) for b in (1, 2, 8)] == [8.0, 15.8, 59.5]
     assert k26.weight_bytes / 2**30 == pytest.approx(553, abs=1)
     assert from_model(None) == k26
+
+
+def test_an_inventorys_model_that_is_dense_has_no_experts() -> None:
+    small = from_model(Model(name="small", layers=4, attention_heads=8, hidden_size=512))
+    assert small.distinct_experts(8) == 0
+    assert small.weight_bytes < 2e9
+    engine = PipelineEngine(small, Settings(tp=2))
+    request = engine.submit(prompt_tokens=10, tokens=50)
+    engine.run_until_idle()
+    assert request.emitted == 50
 
 
 def test_a_config_json_with_a_text_config_is_read() -> None:
