@@ -83,6 +83,17 @@ def test_a_reboot_in_mid_trial_ends_with_production(gpu1: BedHost, k26: SystemdS
     other.free(again)
 
 
+def test_a_reboot_while_the_host_restores_ends_with_production(gpu1: BedHost, k26: SystemdService) -> None:
+    lease = away(gpu1, k26, ttl_s=600, mode="deaf")
+    k26.restore(lease)
+    assert k26.restoring().phase == "restoring"
+    gpu1.kill()
+    gpu1.boot()
+    gpu1.wait_until(f"systemctl is-active {UNIT}", timeout_s=30)
+    told = service(gpu1.entry).restoring()
+    assert (told.phase, told.detail) == ("restored", f"the host was rebooted meanwhile; {UNIT} is active")
+
+
 def test_a_run_that_ran_out_is_restored_before_it_is_taken_over(gpu1: BedHost, k26: SystemdService) -> None:
     away(gpu1, k26, ttl_s=2)
     gpu1.sh("systemctl stop tune-expire-k26.timer")  # the switch itself is gone, too

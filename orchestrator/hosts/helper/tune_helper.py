@@ -67,6 +67,7 @@ REQUEST_BYTES = 1 << 20
 JOURNAL_LINES, JOURNAL_BYTES, JOURNAL_LINE, JOURNAL_TAIL = 2000, 256 * 1024, 8192, 300  # a look's bounds
 
 Record = dict[str, Any]  # what record.json holds
+Request = dict[str, Any]  # the fields of a request, each checked against FIELDS
 Answer = dict[str, Any]
 
 EXIT_CODES = {"bad-request": 2, "locked": 3, "lease-lost": 4, "unit": 5, "temporary": 6, "host": 6}
@@ -664,12 +665,15 @@ def journal(invocation: str, cursor: str, *, tail: bool) -> tuple[list[str], str
         return lines, cursor
     argv = ["journalctl", "--quiet", "--no-pager", "--all", "--output=json", "--output-fields=MESSAGE"]
     argv += [f"--after-cursor={cursor}"] if cursor else [f"--lines={JOURNAL_TAIL}"] if tail else []
-    argv += [f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"INVOCATION_ID={invocation}"]
-    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as reader:
+    argv += [f"_SYSTEMD_INVOCATION_ID={invocation}", "+", "_PID=1", f"INVOCATION_ID={invocation}"]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(argv, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, env=ENVIRONMENT) as reader:
         watchdog = threading.Timer(20.0, reader.kill)
         watchdog.start()
         left = JOURNAL_BYTES
         for raw in reader.stdout or ():
+            if not raw.endswith(b"\n"):  # cut off by the watchdog
+                break
             entry = json.loads(raw)
             message, cursor = entry.get("MESSAGE") or "", entry["__CURSOR"]
             text = bytes(message).decode("utf-8", "replace") if isinstance(message, list) else str(message)
@@ -769,13 +773,17 @@ def restoring(request: Request) -> Answer:
     told = read_json(path)
     if told is None:
         return {"phase": "nothing-to-restore", "detail": "", "state": None}
-    if told["phase"] == "restoring" and told["boot_id"] != read_clock().boot:
-        told.update(phase="restored", detail="the host was rebooted, which put production back")
-    elif told["phase"] == "restoring" and is_stopped(show(worker)):
-        told = read_json(path) or told  # it may have ended between the two looks
-        if told["phase"] == "restoring":
-            told.update(phase="failed", detail=f"the restore ended without a word: journalctl -u {worker}")
-    return {**told, "state": state_of(show(told["unit"]))}
+    ended = is_stopped(show(worker))
+    told = read_json(path) or told  # as it was left, if it has ended
+    abandoned = ended and told["phase"] == "restoring"
+    production = show(told["unit"])
+    if abandoned and told["boot_id"] != read_clock().boot:
+        back = is_up(production) or not told["was_active"]
+        detail = f"the host was rebooted meanwhile; {told['unit']} is {production['ActiveState']}"
+        told.update(phase="restored" if back else "failed", detail=detail)
+    elif abandoned:
+        told.update(phase="failed", detail=f"the restore ended without a word: journalctl -u {worker}")
+    return {**told, "state": state_of(production)}
 
 
 # --- acts ---------------------------------------------------------------------------------------------------------
@@ -955,11 +963,12 @@ def arm(service: str, ttl_s: float, trial: str) -> None:
     daemon-reload. ``After=`` makes it remember how the trial ended; a unit nobody refers to is forgotten at once.
     """
     every_s = min(60.0, max(1.0, ttl_s / 4))
-    run("systemctl", "stop", expire_timer(service))
+    unit = expire_timer(service).replace(".timer", ".service")
+    run("systemctl", "stop", expire_timer(service), unit)
+    run("systemctl", "reset-failed", unit)
     timer = [f"--on-active={every_s}", f"--on-unit-inactive={every_s}", "--timer-property=AccuracySec=1s"]
     timer.append(f"--timer-property=After={trial}")
     quiet = ["--property=LogLevelMax=notice", "--property=StartLimitIntervalSec=0"]
-    unit = expire_timer(service).replace(".timer", ".service")
     must("systemd-run", "--quiet", f"--unit={unit}", *timer, *quiet, os.path.realpath(__file__), "expire", service)
 
 
@@ -1070,8 +1079,10 @@ def put_back(record: Record, say: Callable[[str], None]) -> str:
 
 def tell(folder: str, record: Record, phase: str, detail: str) -> None:
     """Leave word of a restore. A full disk must not keep production down, so that is only logged."""
-    content = {"phase": phase, "detail": detail, "run": record["run"], "unit": record["production"]["unit"]}
-    content.update(why=record.get("restoring", ""), at=stamp(time.time()), boot_id=read_clock().boot)
+    known = {name: record["production"][name] for name in ("unit", "was_active")}
+    moment = read_clock()
+    content = {"phase": phase, "detail": detail, "run": record["run"], **known}
+    content.update(why=record.get("restoring", ""), at=stamp(moment.wall), boot_id=moment.boot)
     try:
         write_whole(os.path.join(folder, "restore.json"), json.dumps(content).encode(), 0o600)
     except OSError as error:
@@ -1080,8 +1091,6 @@ def tell(folder: str, record: Record, phase: str, detail: str) -> None:
 
 
 # --- the door -----------------------------------------------------------------------------------------------------
-
-Request = dict[str, Any]  # the fields of a request, each checked against FIELDS
 
 FIELDS: dict[str, Any] = {  # pattern of a text, range of a number, or the type of a container of text
     "service": r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
