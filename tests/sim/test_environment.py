@@ -76,7 +76,7 @@ def test_making_it_twice_changes_nothing_and_another_version_replaces_it(folder:
     make_environment(other, version="0.5.20", python=PYTHON)
     assert make_environment(other, version="0.5.23", python=PYTHON)
     site = next((other / "lib").glob("python3.*/site-packages"))
-    assert [path.name for path in site.glob("*.dist-info")] == ["sglang-0.5.23.dist-info"]
+    assert [path.name for path in site.glob("sglang-*.dist-info")] == ["sglang-0.5.23.dist-info"]
     found = importlib.metadata.distributions(path=[str(site)])
     assert [dist.version for dist in found if dist.metadata["Name"] == "sglang"] == ["0.5.23"]
 
