@@ -35,8 +35,8 @@ def adopt(ctx: click.Context, host: str, unit: str, name: str | None, dry_run: b
 
 def said(adoption: Adoption, placed: Placed, *, dry_run: bool) -> str:
     """What the user reads: the entry, what to know about it, and what became of the file."""
-    from orchestrator.cli.complaint import printable  # noqa: PLC0415
     from orchestrator.core.adopt import block, lines  # noqa: PLC0415
+    from orchestrator.core.clean import clean_lines  # noqa: PLC0415
 
     entry = adoption.entry
     engine = {"sglang": "SGLang", "vllm": "vLLM"}[entry.kind]
@@ -60,4 +60,4 @@ def said(adoption: Adoption, placed: Placed, *, dry_run: bool) -> str:
         text += ["", *(f"  | {line}" for line in placed.diff)]
     held_back = " (--dry-run: not written)" if dry_run else ""
     text += ["", f"inventory.yaml: {outcome}{held_back}. Nothing was changed on {entry.host}."]
-    return printable("\n".join(text))
+    return "\n".join(clean_lines("\n".join(text)))

@@ -17,6 +17,7 @@ from orchestrator.bench.endpoint import check_api_key, endpoint
 from orchestrator.bench.probe import HttpEngine
 from orchestrator.cli.clock import RealClock
 from orchestrator.cli.signals import Signals, heeded
+from orchestrator.core.clean import clean
 from orchestrator.core.figures import figures, original_line
 from orchestrator.core.levels import digest, levels, warm_up, with_nonce
 from orchestrator.core.ports import Load, LoadProgress
@@ -24,7 +25,7 @@ from orchestrator.core.prompts import PROMPTS, SAY_OK
 from orchestrator.core.results import LevelFigures
 from orchestrator.core.workload import Lengths, LevelSpec, Prompt, Workload
 from orchestrator.errors import BadAnswer, BenchFault, InputRefused
-from orchestrator.report.text import clean, count, folded, listed, rate, seconds
+from orchestrator.report.text import count, folded, listed, rate, seconds
 
 WIDTH = 80
 MAX_CONCURRENCY = 4096

@@ -2,43 +2,53 @@
 
 from __future__ import annotations
 
-import re
+import textwrap
 
+from orchestrator.core.clean import clean_lines
 from orchestrator.errors import InputRefused, TuneError
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 WIDTH = 80
-
-
-def printable(text: str) -> str:
-    """``text`` without control characters: what a host or an engine says must not drive the terminal."""
-    return _CONTROL.sub("�", text)
 
 
 def error_text(error: TuneError) -> str:
     """What the user reads when a command fails; the exit code stands at its end."""
-    lines: list[str] = []
     faults = error.faults if isinstance(error, InputRefused) else ()
     if faults:
-        lines += [printable(fault) for fault in faults]
-        lines.append(_closing(f"{_count(len(faults))}. Nothing has been touched.", error.exit_code))
-        if error.remedy:
-            lines.insert(-1, f"  try           {printable(error.remedy)}")
-        return "\n".join(lines)
-    lines.append(printable(error.fact))
-    lines += [f"  | {printable(line)}" for line in error.evidence]
-    for label, text in (("usual cause", error.cause), ("try", error.remedy), ("host", error.host_state)):
-        if text:
-            lines.append(f"  {label:<13} {printable(text)}")
-    lines.append(_closing("", error.exit_code))
-    return "\n".join(lines)
+        lines = [line for fault in faults for line in clean_lines(fault)]
+        lines += _labelled("try", error.remedy)
+        return "\n".join([*lines, _closing(f"{_count(len(faults))}. Nothing has been touched.", error.exit_code)])
+    lines = clean_lines(error.fact)
+    lines += [f"  | {line}" for evidence in error.evidence for line in clean_lines(evidence)]
+    lines += _labelled("usual cause", error.cause)
+    lines += _labelled("try", error.remedy)
+    lines += _labelled("host", error.host_state)
+    return "\n".join([*lines, _closing("", error.exit_code)])
+
+
+def _labelled(label: str, text: str | None) -> list[str]:
+    return _folded(text, f"  {label:<13} ", " " * 16) if text else []
+
+
+def _folded(text: str, first: str, rest: str) -> list[str]:
+    """Folded to the width at blanks only, so that a path or an option is never cut."""
+    lines: list[str] = []
+    for part in clean_lines(text):
+        indent = rest if lines else first
+        lines += textwrap.wrap(
+            part,
+            WIDTH,
+            initial_indent=indent,
+            subsequent_indent=rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return lines
 
 
 def bug_text(bug: Exception, log: str) -> str:
     """What the user reads when tune itself is wrong."""
-    return f"tune itself failed: {type(bug).__name__}: {printable(str(bug))}\n  traceback     {log}\n" + _closing(
-        "", TuneError.exit_code
-    )
+    lines = clean_lines(f"tune itself failed: {type(bug).__name__}: {bug}")
+    return "\n".join([*lines, f"  traceback     {log}", _closing("", TuneError.exit_code)])
 
 
 def _count(faults: int) -> str:

@@ -9,9 +9,10 @@ from types import TracebackType
 from typing import Self
 
 from orchestrator.core import events
+from orchestrator.core.clean import clean
 from orchestrator.errors import StoreFault
 from orchestrator.report.sentences import sentence
-from orchestrator.report.text import clean, moment
+from orchestrator.report.text import moment
 
 NAME = "log.txt"
 PROGRESS_EVERY_S = 30.0

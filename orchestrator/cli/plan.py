@@ -55,7 +55,7 @@ def planned(folder: Path, sweep_file: Path) -> Plan:
         from orchestrator.store.store import Store  # noqa: PLC0415
 
         with Store.open(project.state, create=False) as store:
-            recorded = launch_times(store, sweep.service, simulated=False)
+            recorded = launch_times(store, sweep.service, rehearsal=False)
     return decide(sweep, facts_of(sweep.service), recorded, now=datetime.now().astimezone())
 
 

@@ -125,7 +125,7 @@ class Progress:
             self.close()
             return
         self._redraw(event)  # first, so that what stays on screen does not push an old board up
-        if isinstance(event, events.RunStarted):
+        if isinstance(event, events.Surveyed):
             self._print(self._board.title)
         if finished is not None:
             self._print(finished)

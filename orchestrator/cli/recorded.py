@@ -9,9 +9,9 @@ from orchestrator.core.plan import LaunchTimes
 from orchestrator.store.store import Store
 
 
-def launch_times(store: Store, entry: ServiceEntry, *, simulated: bool) -> LaunchTimes:
+def launch_times(store: Store, entry: ServiceEntry, *, rehearsal: bool) -> LaunchTimes:
     """Medians (s) of the starts recorded for this service on this host: by config, and over all."""
-    rows = store.recorded_launch_seconds(entry.name, entry.host.name, simulated=simulated)
+    rows = store.recorded_launch_seconds(entry.name, entry.host.name, rehearsal=rehearsal)
     by_config: dict[str, list[float]] = {}
     for config_id, _, seconds in rows:
         by_config.setdefault(config_id, []).append(seconds)

@@ -51,7 +51,7 @@ def run(request: Request) -> None:
     sweep = project.sweep(request.sweep_file)
     faults = _faults(request)
     with Store.open(project.state) as store:
-        recorded = launch_times(store, sweep.service, simulated=request.sim)
+        recorded = launch_times(store, sweep.service, rehearsal=request.sim)
         now = None if request.sim else _here()  # a pretended night does not end at a real hour
         made = plan(sweep, facts_of(sweep.service), recorded, now=now)
         click.echo(plan_text(made, width=_width(), following=None if request.dry_run else ""))
@@ -114,7 +114,9 @@ def _faults(request: Request) -> dict[str, str]:
     if request.faults and not request.sim:
         raise InputRefused("--sim-fault goes with --sim", remedy="add --sim, or leave --sim-fault out")
     pairs = [word.partition("=") for word in request.faults]
-    wrong = [f'--sim-fault: read "{slug}{sign}{fault}", accepted: SLUG=FAULT' for slug, sign, fault in pairs if not sign]
+    wrong = [
+        f'--sim-fault: read "{slug}{sign}{fault}", accepted: SLUG=FAULT' for slug, sign, fault in pairs if not sign
+    ]
     if wrong:
         raise InputRefused("--sim-fault cannot be read", faults=wrong)
     return {slug: fault for slug, _, fault in pairs}
@@ -141,9 +143,9 @@ def _earlier(store: Store, request: Request, sweep: Sweep, made: Plan) -> RunHis
             cause="a file was changed since; results of both must not be mixed",
             remedy=f"put it back (tune show {row.run} --sweep prints what it was), or start a new run",
         )
-    if row.simulated != request.sim:
-        kind = "simulated" if row.simulated else "real"
-        raise InputRefused(f"run {row.run} is {kind}", remedy="simulated and real results never mix")
+    if row.rehearsal != request.sim:
+        kind = "a rehearsal (--sim)" if row.rehearsal else "no rehearsal"
+        raise InputRefused(f"run {row.run} is {kind}", remedy="rehearsed and measured results never mix")
     return earlier
 
 
@@ -152,7 +154,7 @@ def _unfinished(store: Store, request: Request, sweep: Sweep) -> str:
         return store.find_run(request.resume)
     for summary in store.runs():
         row = summary.run
-        if row.sweep == sweep.name and row.simulated == request.sim and row.state != "done":
+        if row.sweep == sweep.name and row.rehearsal == request.sim and row.state != "done":
             return row.run
     raise InputRefused(f"no interrupted run of {sweep.name} is recorded here", remedy="tune runs lists them")
 

@@ -39,9 +39,9 @@ def show(ctx: click.Context, run: str | None, form: str | None, trial: str | Non
 
 def _text(history: RunHistory, form: str | None, slug: str | None) -> str:
     from orchestrator.cli.terminal import width  # noqa: PLC0415
+    from orchestrator.core.clean import clean_lines  # noqa: PLC0415
     from orchestrator.errors import InputRefused  # noqa: PLC0415
     from orchestrator.report import export, show, trial  # noqa: PLC0415
-    from orchestrator.report.text import clean_lines  # noqa: PLC0415
 
     chosen = trial.find_trial(history, slug) if slug is not None else None
     if form in {"json", "csv", "sweep"} and chosen is not None:

@@ -28,12 +28,20 @@ class RunStarted(Event):
     sweep: str
     service: str
     host: str
-    simulated: bool
+    rehearsal: bool  # pretended doors, in virtual time
     tool_version: str
     sweep_digest: str
     sweep_text: str
     plan: Mapping[str, Any]
     resumed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surveyed(Event):
+    """The host was looked at, before anything was changed. ``simulated``: what is measured there is no real SGLang."""
+
+    facts: Mapping[str, str]
+    simulated: bool
 
 
 @dataclass(frozen=True, kw_only=True)

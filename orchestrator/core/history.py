@@ -34,7 +34,8 @@ class RunRow:
     sweep: str
     service: str
     host: str
-    simulated: bool
+    rehearsal: bool  # pretended doors, in virtual time
+    simulated: bool  # the engine was no real SGLang
     state: RunState
     started_at: str
     ended_at: str | None

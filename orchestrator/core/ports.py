@@ -262,4 +262,4 @@ class Doors:
     load: Load
     telemetry: Telemetry
     clock: Clock
-    simulated: bool = False
+    rehearsal: bool = False  # pretended, in virtual time

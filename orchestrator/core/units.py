@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 Role = Literal["production", "trial"]
 
+SIMULATED_PACKAGE = "tune-simulated-engine"  # an environment that has it installed holds no real SGLang
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrialUnit:
@@ -131,6 +133,11 @@ class Survey:
     gpus: tuple[str, ...] | None  # names; None without nvidia-smi
     foreign: tuple[Holder, ...]  # on the GPUs before the run, not the service's own
     facts: Mapping[str, str] = field(default_factory=dict)  # kernel, driver, systemd, ... ; recorded with the build
+
+    @property
+    def is_simulated(self) -> bool:
+        """The engine's environment was made by ``tune sim env``."""
+        return SIMULATED_PACKAGE in self.facts
 
 
 @dataclass(frozen=True, kw_only=True)

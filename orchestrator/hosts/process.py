@@ -18,6 +18,7 @@ from orchestrator.core.commands.systemd import Setting, engine_version
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.ports import Clock
 from orchestrator.core.units import (
+    SIMULATED_PACKAGE,
     Holder,
     HostRecord,
     Lease,
@@ -53,9 +54,11 @@ class ProcessService:
         with _refusals():
             look = self._look()
             gpus = helper.nvidia_smi("gpu=name,driver_version")
-        facts = {"kernel": os.uname().release, "manager": "process", "boot_id": helper.read_clock().boot}
+        facts = {"kernel": os.uname().release, "manager": "process"}
         facts |= {"driver": gpus[0][-1]} if gpus else {}
-        versions = {name: version for name in (self._entry.kind, "torch") if (version := self._version(name))}
+        versions = {
+            name: version for name in (self._entry.kind, "torch", SIMULATED_PACKAGE) if (version := self._version(name))
+        }
         facts |= {name: version for name, version in versions.items() if name != self._entry.kind}
         return Survey(
             production=_NOT_THERE,

@@ -10,6 +10,7 @@ from orchestrator.core.commands.helper import HelperCalls
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.ports import Clock, Host
 from orchestrator.core.units import (
+    SIMULATED_PACKAGE,
     HostRecord,
     Lease,
     Observation,
@@ -30,8 +31,9 @@ VERSION_S = 60.0  # importing nothing of the engine, but its folder may be on a 
 _VERSIONS = (
     "import importlib.metadata as m, sys; "
     "print(sys.version.split()[0]); "
-    "[print(n, next(iter({d.version for d in m.distributions(name=n)}), '')) for n in ('sglang', 'vllm', 'torch')]"
+    "[print(n, next(iter({d.version for d in m.distributions(name=n)}), '')) for n in sys.argv[1:]]"
 )
+_PACKAGES = ("sglang", "vllm", "torch", SIMULATED_PACKAGE)
 
 
 class SystemdService:
@@ -129,7 +131,7 @@ class SystemdService:
 
         The folder may be writable by that user, and what it holds is run.
         """
-        python = (f"{self._entry.engine_folder}/bin/python", "-I", "-c", _VERSIONS)
+        python = (f"{self._entry.engine_folder}/bin/python", "-I", "-c", _VERSIONS, *_PACKAGES)
         as_root = self._helper.prefix == ()
         prefix = ("runuser", "-u", self._entry.user, "--") if as_root and self._entry.user else ()
         return Command(argv=(*prefix, *python), parse=_versions)

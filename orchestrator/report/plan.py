@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
+from orchestrator.core.clean import clean
 from orchestrator.core.config import FlagValue
 from orchestrator.core.plan import Group, Plan, PlannedTrial
-from orchestrator.report.text import clean, folded, pad
+from orchestrator.report.text import folded, pad
 
 ROWS = 60  # configs shown; --json has all
 LINES = 8  # aliases shown

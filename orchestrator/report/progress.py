@@ -11,8 +11,9 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Literal
 
 from orchestrator.core import events
+from orchestrator.core.clean import clean
 from orchestrator.report.sentences import stand
-from orchestrator.report.text import change, clean, count, folded, moment, pad, phases, rate, span, watts
+from orchestrator.report.text import change, count, folded, moment, pad, phases, rate, span, watts
 
 _PHASES = 3  # of a start, the longest
 NAME = 17  # columns for a config's slug; a longer one simply pushes the rest
@@ -67,8 +68,9 @@ class Board:
         match event:
             case events.RunStarted():
                 self.began = self.now
-                mark = " · SIMULATED" if event.simulated else ""
-                self.title = clean(f"{event.sweep} · run {event.run} · {event.host}{mark}")
+                self.title = clean(f"{event.sweep} · run {event.run} · {event.host}")
+            case events.Surveyed():
+                self.title += " · SIMULATED" if event.simulated else ""
             case events.TrialPlanned():
                 self._plan(event)
             case events.LaunchStarted():

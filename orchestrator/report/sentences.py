@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import singledispatch
 
 from orchestrator.core import events
+from orchestrator.core.clean import clean
 from orchestrator.core.figures import original_line
-from orchestrator.report.text import clean, count, phases, rate, watts
+from orchestrator.report.text import count, phases, rate, watts
 
 
 @singledispatch
@@ -17,9 +18,15 @@ def sentence(event: events.Event) -> str:
 
 @sentence.register
 def _run_started(event: events.RunStarted) -> str:
-    mark = " · SIMULATED" if event.simulated else ""
+    mark = " · SIMULATED" if event.rehearsal else ""
     verb = "resumed" if event.resumed else "started"
     return clean(f"run {event.run} {verb}: {event.sweep} on {event.host}{mark}")
+
+
+@sentence.register
+def _surveyed(event: events.Surveyed) -> str:
+    mark = "SIMULATED · " if event.simulated else ""
+    return clean(mark + " · ".join(f"{name} {value}" for name, value in event.facts.items()))
 
 
 @sentence.register

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from orchestrator.core.clean import clean
 from orchestrator.core.history import RunHistory, RunSummary, TrialHistory
 from orchestrator.report import standing
 from orchestrator.report.standing import Intent, Point, Reading
@@ -11,7 +12,6 @@ from orchestrator.report.text import (
     ABSENT,
     Row,
     change,
-    clean,
     count,
     folded,
     listed,
@@ -253,7 +253,7 @@ def _host(history: RunHistory, meant: Intent, width: int) -> list[str]:
     elif run.host_state:
         said = run.host_state
     elif touched or run.restore_state == "under-way":
-        look = "" if run.simulated else f"; look: systemctl status {meant.unit} on {run.host}"
+        look = "" if run.rehearsal else f"; look: systemctl status {meant.unit} on {run.host}"
         said = f"not known, the run was not heard to its end{look}"
     else:
         said = "production was not touched"
@@ -264,7 +264,7 @@ def _next(history: RunHistory, meant: Intent, width: int) -> list[str]:
     run = history.run
     steps = []
     if run.state != "done":
-        sim = " --sim" if run.simulated else ""
+        sim = " --sim" if run.rehearsal else ""
         steps.append(f"tune sweep {meant.path or run.sweep}{sim} --resume {run.run}")
     failed = [trial for trial in history.trials if _failure(trial)]
     steps += [f"tune show {run.run} --trial {trial.trial.trial} --journal" for trial in failed[:_NEXT]]

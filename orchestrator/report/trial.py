@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from orchestrator.core.clean import clean, clean_lines
 from orchestrator.core.figures import original_line
 from orchestrator.core.history import LaunchHistory, LaunchRow, LevelRow, RunHistory, TrialHistory, figures_of
 from orchestrator.errors import InputRefused
 from orchestrator.report import standing
 from orchestrator.report.show import marks
-from orchestrator.report.text import clean, clean_lines, folded, listed, phases, rate, seconds, watts, with_mark
+from orchestrator.report.text import folded, listed, phases, rate, seconds, watts, with_mark
 
 
 def find_trial(history: RunHistory, slug: str) -> TrialHistory:

@@ -45,7 +45,7 @@ def build(
         load=SimLoad(machine),
         telemetry=SimTelemetry(machine),
         clock=clock,
-        simulated=True,
+        rehearsal=True,
     )
 
 

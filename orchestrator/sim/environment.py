@@ -18,6 +18,7 @@ from pathlib import Path
 import orchestrator
 from orchestrator.core.flags.flag import OLDEST
 from orchestrator.core.flags.versions import within
+from orchestrator.core.units import SIMULATED_PACKAGE
 from orchestrator.errors import InputRefused
 
 MARKER = "tune-sim.json"

@@ -101,8 +101,9 @@ def _run_started(told: events.RunStarted, connection: Connection) -> None:
     if before is None:
         connection.execute(
             insert(run).values(
-                **_columns(told, "run", "sweep", "service", "host", "simulated", "tool_version", "sweep_digest"),
+                **_columns(told, "run", "sweep", "service", "host", "rehearsal", "tool_version", "sweep_digest"),
                 **_columns(told, "sweep_text", "plan"),
+                simulated=told.rehearsal,
                 state="open",
                 started_at=told.at,
                 last_at=told.at,
@@ -112,12 +113,20 @@ def _run_started(told: events.RunStarted, connection: Connection) -> None:
         return
     if not told.resumed:
         raise _untrue(told, f"run {told.run} was started before")
-    for name in ("simulated", "sweep_digest", "service", "host"):
+    for name in ("rehearsal", "sweep_digest", "service", "host"):
         if before[name] != getattr(told, name):
             raise _untrue(told, f"run {told.run} had {name} {before[name]!r}, now it is {getattr(told, name)!r}")
     _interrupt_open(connection, told)
     again = {"state": "open", "ended_at": None, "exit_code": None, "host_state": None, "resumes": run.c.resumes + 1}
     connection.execute(update(run).where(run.c.run == told.run).values(again))
+
+
+@_apply.register
+def _surveyed(told: events.Surveyed, connection: Connection) -> None:
+    if told.simulated:
+        connection.execute(update(run).where(run.c.run == told.run).values(simulated=True))
+    elif _simulated(connection, told):
+        raise _untrue(told, f"run {told.run} is simulated, and now the host has a real engine")
 
 
 @_apply.register

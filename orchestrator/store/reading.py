@@ -133,7 +133,7 @@ def answered_levels(connection: Connection, run_id: str) -> frozenset[tuple[str,
 
 
 def ready_launches(
-    connection: Connection, service: str, host: str, *, simulated: bool
+    connection: Connection, service: str, host: str, *, rehearsal: bool
 ) -> tuple[tuple[str, str, float], ...]:
     """``(config id, build id, seconds until ready)`` of every start that came through, oldest first."""
     joined = launch.join(run, launch.c.run == run.c.run).join(
@@ -142,7 +142,7 @@ def ready_launches(
     asked = (
         select(trial.c.config_id, launch.c.build_id, launch.c.ready_s)
         .select_from(joined)
-        .where(run.c.service == service, run.c.host == host, launch.c.simulated == simulated)
+        .where(run.c.service == service, run.c.host == host, run.c.rehearsal == rehearsal)
         .where(launch.c.ready_s.is_not(None))  # production measured as it ran was not started
         .order_by(launch.c.number)
     )

@@ -39,6 +39,7 @@ run = Table(
     Column("sweep", Text, nullable=False),
     Column("service", Text, nullable=False),
     Column("host", Text, nullable=False),
+    Column("rehearsal", Boolean, nullable=False),
     Column("simulated", Boolean, nullable=False),
     Column("state", Text, nullable=False),
     Column("started_at", Text, nullable=False),

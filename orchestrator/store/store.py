@@ -135,11 +135,11 @@ class Store:
             return reading.answered_levels(connection, run_id)
 
     def recorded_launch_seconds(
-        self, service: str, host: str, *, simulated: bool
+        self, service: str, host: str, *, rehearsal: bool
     ) -> tuple[tuple[str, str, float], ...]:
         """``(config id, build id, seconds until ready)`` of every start that came through, oldest first."""
         with self._reading() as connection:
-            return reading.ready_launches(connection, service, host, simulated=simulated)
+            return reading.ready_launches(connection, service, host, rehearsal=rehearsal)
 
     def raw_records(
         self, run_id: str, trial: str, launch: str, level: str, *, purpose: history.Purpose = "measure"

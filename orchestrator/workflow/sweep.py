@@ -87,11 +87,16 @@ def run_sweep(job: Job) -> str:
                 "no config could be measured", remedy=f"tune show {job.run} names the failure of each", cause=None
             )
     except TuneError as error:
+        tell.nothing_stops_this()
         error.host_state = error.host_state or touched.state
         outcome = "interrupted" if error.exit_code in {130, 131} else "failed"
         tell(events.RunEnded, outcome=outcome, host_state=error.host_state, exit_code=error.exit_code)
         raise
-    tell(events.RunEnded, outcome="done", host_state=touched.state, exit_code=0)
+    if tell.unwritten is None:
+        tell(events.RunEnded, outcome="done", host_state=touched.state, exit_code=0)
+    if tell.unwritten is not None:
+        tell.unwritten.host_state = touched.state
+        raise tell.unwritten
     return touched.state
 
 
@@ -102,7 +107,7 @@ def _tell_start(job: Job, tell: Teller) -> None:
         sweep=sweep.name,
         service=sweep.service.name,
         host=sweep.service.host.name,
-        simulated=job.doors.simulated,
+        rehearsal=job.doors.rehearsal,
         tool_version=job.tool_version,
         sweep_digest=job.plan.digest,
         sweep_text=sweep.text,
@@ -130,6 +135,7 @@ def _locked(job: Job, tell: Teller, touched: _Touched) -> bool:
         tell(events.Note, text="an earlier run had left a trial behind: production was put back first")
     with _put_back(job, tell, held, touched):
         survey = held.ask(service.survey, job.cancel)
+        tell(events.Surveyed, facts=survey.facts, simulated=job.doors.rehearsal or survey.is_simulated)
         _check(entry, survey)
         units = _verify(job, held)
         bench = Bench(
@@ -164,6 +170,7 @@ def _put_back(job: Job, tell: Teller, held: Held, touched: _Touched) -> Iterator
         raise
     finally:
         if touched.ours:
+            tell.nothing_stops_this()
             if touched.host:
                 _restore(job, tell, held, touched, why)
             held.ask(lambda: job.doors.service.free(held.lease))

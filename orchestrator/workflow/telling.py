@@ -1,4 +1,8 @@
-"""Tell what happens, once, to everybody who listens: store first (durable), then screen and log."""
+"""Tell what happens, once, to everybody who listens: store first (durable), then screen and log.
+
+While production is being put back a store that fails (a full disk) is heard of afterwards: no record is worth a
+service that stays down.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Any
 
 from orchestrator.core.events import Event
 from orchestrator.core.ports import Clock, Listen
+from orchestrator.errors import StoreFault
 
 
 class Teller:
@@ -16,10 +21,21 @@ class Teller:
         self.run = run
         self._clock = clock
         self._listeners = tuple(listeners)
+        self._restoring = False
+        self.unwritten: StoreFault | None = None  # the first event of a restore that could not be recorded
 
     def __call__(self, kind: type[Event], **what: Any) -> None:
         """Build ``kind(run=…, at=…, **what)`` and hand it to every listener in order."""
         at = self._clock.now().isoformat(timespec="milliseconds")
         event = kind(run=self.run, at=at, **what)
         for listener in self._listeners:
-            listener.tell(event)
+            try:
+                listener.tell(event)
+            except StoreFault as fault:
+                if not self._restoring:
+                    raise
+                self.unwritten = self.unwritten or fault
+
+    def nothing_stops_this(self) -> None:
+        """From here on a store that fails no longer raises; ``unwritten`` says that it did."""
+        self._restoring = True

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from orchestrator.cli.complaint import bug_text, error_text, printable
+from orchestrator.cli.complaint import bug_text, error_text
 from orchestrator.cli.main import COMMANDS, run, tune
 from orchestrator.errors import HostFault, InputRefused
 
@@ -70,7 +70,8 @@ def test_all_faults_are_shown_and_counted() -> None:
 
 
 def test_what_a_host_says_cannot_drive_the_terminal() -> None:
-    assert printable("a\x1b[2Jb\x07c\td") == "a�[2Jb�c\td"
+    text = error_text(HostFault("a\x1b[2Jb\x07c", evidence=["d\x1b]0;title\x07e"]))
+    assert text.splitlines()[:2] == ["abc", "  | de"]
 
 
 def test_a_bug_names_the_file_with_its_traceback(tmp_path: Path) -> None:

@@ -68,7 +68,8 @@ def test_a_plan_that_does_not_fit_is_shown_and_is_a_bad_answer(
     assert err == dedent("""\
         the plan does not fit its budget (1 h)
           usual cause   4 of 4 configs would be left out
-          try           a larger budget, fewer levels or repeats, or a `where` that leaves fewer configs
+          try           a larger budget, fewer levels or repeats, or a `where` that
+                        leaves fewer configs
                                                                                   exit 3
         """)
 
@@ -84,7 +85,7 @@ def test_starts_recorded_here_are_what_a_plan_counts_with(tmp_path: Path, capsys
                 sweep="night",
                 service="k26",
                 host="box",
-                simulated=False,
+                rehearsal=False,
                 tool_version="0",
                 sweep_digest="0",
                 sweep_text="",

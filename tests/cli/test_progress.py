@@ -63,6 +63,7 @@ def test_one_line_an_event_time_first() -> None:
             progress.tell(event)
     assert stream.getvalue() == dedent("""\
         22:00:01 run 7f3c started: k26_pp on k26 · SIMULATED
+        22:00:01 SIMULATED · kernel 6.8.0 · driver 570.86
         22:00:05 production: launch production.l1
         22:00:05 production: measured as it runs
         22:00:06 production C=8: 8 requests, warm-up
@@ -271,12 +272,13 @@ def test_the_log_file_has_one_line_an_event_and_goes_on_after_a_resume(tmp_path:
     path = tmp_path / "runs" / "7f3c" / "log.txt"
     lines = path.read_text().splitlines()
     assert path.stat().st_mode & 0o777 == 0o600
-    assert lines[:12] == [
+    assert lines[:13] == [
         "2026-11-30T22:00:01.000+00:00 run 7f3c started: k26_pp on k26",
         "2026-11-30T22:00:01.000+00:00 production: config 8c2c0af07a0b, production",
         "2026-11-30T22:00:01.000+00:00 pp8.d0: config 254aa53285e0, candidate",
         "2026-11-30T22:00:01.000+00:00 pp4.tp2.d0: config f1fc8a08711f, candidate",
         "2026-11-30T22:00:01.000+00:00 pp8.d8: config 60fa8d0bfacf, candidate",
+        "2026-11-30T22:00:01.000+00:00 kernel 6.8.0 · driver 570.86",
         "2026-11-30T22:00:05.000+00:00 pp4.tp2.d0: launch pp4.tp2.d0.l1",
         "2026-11-30T22:00:05.000+00:00   argv: /opt/sglang/bin/python -m sglang.launch_server --pp-size 8",
         "2026-11-30T22:06:16.000+00:00 pp4.tp2.d0: failed after 371 s: kv-too-small: the KV cache does not fit beside"

@@ -31,32 +31,6 @@ def test_a_change_has_its_sign() -> None:
     assert (text.change(99.99, 100), text.change(100.01, 100)) == ("0.0 %", "0.0 %")
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        ("plain – text ✓", "plain – text ✓"),
-        ("\x1b[31mred\x1b[0m", "red"),
-        ("\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link"),
-        ("\x1b]0;title\x07after", "after"),
-        ("\x1bP1;2q#0\x1b\\after", "after"),
-        ("\x9b2Jx\x85y\x00z\x7f", "xyz"),
-        ("a\tb\r\nc\rd", "a b c d"),
-        ("\x1b(0lqk\x1bM\x1b", "lqk"),
-        ("abc\u202edef\u2066ghi", "abcdefghi"),
-        ("unterminated \x1b]0;rest", "unterminated "),
-    ],
-)
-def test_terminal_sequences_and_control_characters_are_taken_out(said: str, shown: str) -> None:
-    assert text.clean(said) == shown
-
-
-@given(st.text())
-def test_whatever_is_cleaned_is_one_printable_line(said: str) -> None:
-    cleaned = text.clean(said)
-    assert text.clean(cleaned) == cleaned
-    assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in cleaned)
-
-
 def test_a_table_that_fits() -> None:
     rows = [Row(label="one", cells=(("1.0 ", "(2)"), ("3",))), Row(label="two", instead="nothing")]
     assert text.table("head", ["a", "b"], rows, 40) == [

@@ -42,7 +42,7 @@ def test_production_serves_from_the_beginning() -> None:
     assert settings is not None
     assert (settings["pp_size"], settings["disable_cuda_graph"], settings["simulated"]) == (8, True, "tune-sim")
     assert doors.engine.activity().is_idle
-    assert doors.simulated
+    assert doors.rehearsal
 
 
 def test_a_trial_from_stop_to_ready_and_back() -> None:

@@ -129,7 +129,7 @@ class Story:
             sweep="k26_pp",
             service="k26",
             host="k26",
-            simulated=self.simulated,
+            rehearsal=self.simulated,
             tool_version="0.1.0",
             sweep_digest="5eed5eed5eed",
             sweep_text="service: k26\n",
@@ -138,7 +138,7 @@ class Story:
         )
 
     def planned(self) -> Iterator[events.Event]:
-        """The configs, production first."""
+        """The configs, production first, and what the host is."""
         for order, (slug, config) in enumerate(CONFIGS.items()):
             yield events.TrialPlanned(
                 **self.at(0),
@@ -148,6 +148,8 @@ class Story:
                 order=order,
                 role="production" if slug == "production" else "candidate",
             )
+        facts = {"kernel": "6.8.0", "driver": "570.86"}
+        yield events.Surveyed(**self.at(0), facts=facts, simulated=self.simulated)
 
     def launching(self, trial: str) -> events.LaunchStarted:
         """The next launch of a config begins."""

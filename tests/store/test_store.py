@@ -217,15 +217,15 @@ def test_launch_times_are_of_one_service_and_never_mix_simulated_with_real(store
     for event in until_killed(Story(run="beef", simulated=True)):
         store.tell(event)
 
-    real = store.recorded_launch_seconds("k26", "k26", simulated=False)
+    real = store.recorded_launch_seconds("k26", "k26", rehearsal=False)
 
     assert [(config, seconds) for config, _, seconds in real] == [
         (CONFIGS["pp8.d0"].id, 412.0),
         (CONFIGS["pp8.d8"].id, 412.0),
         (CONFIGS["pp8.d8"].id, 412.0),
     ]
-    assert len(store.recorded_launch_seconds("k26", "k26", simulated=True)) == 2
-    assert store.recorded_launch_seconds("other", "k26", simulated=False) == ()
+    assert len(store.recorded_launch_seconds("k26", "k26", rehearsal=True)) == 2
+    assert store.recorded_launch_seconds("other", "k26", rehearsal=False) == ()
 
 
 def test_a_run_is_found_by_id_by_prefix_and_as_the_latest(store: Store) -> None:
@@ -266,7 +266,7 @@ def test_a_run_id_is_never_used_for_two_runs(store: Store) -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"simulated": True}, "run 7f3c had simulated False, now it is True"),
+        ({"rehearsal": True}, "run 7f3c had rehearsal False, now it is True"),
         ({"sweep_digest": "0ther"}, "run 7f3c had sweep_digest '5eed5eed5eed', now it is '0ther'"),
         ({"run": "dead"}, "run dead is to be resumed but was never started"),
     ],

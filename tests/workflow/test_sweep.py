@@ -14,7 +14,16 @@ from orchestrator.core import events
 from orchestrator.core.plan import Plan, facts_of, plan
 from orchestrator.core.ports import Doors
 from orchestrator.core.sweep import Sweep
-from orchestrator.errors import BadAnswer, Declined, InputRefused, Interrupted, Locked, RestoreUnderWay, TuneError
+from orchestrator.errors import (
+    BadAnswer,
+    Declined,
+    InputRefused,
+    Interrupted,
+    Locked,
+    RestoreUnderWay,
+    StoreFault,
+    TuneError,
+)
 from orchestrator.project import Project
 from orchestrator.sim.doors import build
 from orchestrator.workflow.lease import Never
@@ -280,6 +289,27 @@ def test_repeats_are_numbered_over_launches(night: Callable[..., Night]) -> None
         "c4.r3",
         "c4.r4",
     ]
+
+
+@pytest.mark.parametrize("moment", [events.LaunchReady, events.LevelEnded, events.RestoreBegan, events.RunEnded])
+def test_a_full_disk_never_keeps_production_down(night: Callable[..., Night], moment: type[events.Event]) -> None:
+    one = night()
+    full = False
+
+    def react(event: events.Event) -> None:
+        nonlocal full
+        full = full or (isinstance(event, moment) and getattr(event, "trial", "") != "production")
+        if full:
+            raise StoreFault("no space left on device")
+
+    one.heard.react = react
+    with pytest.raises(StoreFault) as caught:
+        one.run()
+    assert one.production_runs()
+    assert not one.trial_runs()
+    assert one.doors.service.record() is None
+    assert caught.value.host_state is not None
+    assert "is ready again" in caught.value.host_state
 
 
 def test_never_is_never() -> None:

@@ -20,6 +20,7 @@ def upgrade() -> None:
         sa.Column("sweep", sa.Text(), nullable=False),
         sa.Column("service", sa.Text(), nullable=False),
         sa.Column("host", sa.Text(), nullable=False),
+        sa.Column("rehearsal", sa.Boolean(), nullable=False),
         sa.Column("simulated", sa.Boolean(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("started_at", sa.Text(), nullable=False),
