@@ -95,9 +95,9 @@ def run(words: list[str] | None = None) -> int:
     """Run the command line (``sys.argv`` by default) and return its exit code; never raises."""
     debug = "--debug" in (sys.argv[1:] if words is None else words)
     try:
-        tune.main(args=words, prog_name="tune", standalone_mode=False)
-    except click.exceptions.Exit as ended:
-        return ended.exit_code
+        # Without click's own error handling it returns what `ctx.exit` was told, and else what the command returned.
+        ended = tune.main(args=words, prog_name="tune", standalone_mode=False)
+        return ended if isinstance(ended, int) else 0
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
         return 130
@@ -118,7 +118,6 @@ def run(words: list[str] | None = None) -> int:
         return 130
     except Exception as bug:  # noqa: BLE001 - the boundary: a bug is said in one line, its traceback kept in a file
         return _bug(bug, debug=debug)
-    return 0
 
 
 def _bug(bug: Exception, *, debug: bool) -> int:

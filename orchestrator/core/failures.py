@@ -192,6 +192,7 @@ ROWS: tuple[Row, ...] = (
 )
 
 _COMPILED = tuple((row, re.compile(row.pattern)) for row in ROWS)
+_ANY = re.compile("|".join(f"(?:{row.pattern})" for row in ROWS))
 
 # Where in a start a line stands: once a mark was seen, the stage holds until the next mark.
 _STAGE_MARKS: tuple[tuple[re.Pattern[str], Stage], ...] = (
@@ -211,6 +212,11 @@ def stages(lines: Sequence[str]) -> tuple[Stage, ...]:
                 current = stage
         found.append(current)
     return tuple(found)
+
+
+def is_suspicious(line: str) -> bool:
+    """Some class may be in this line; cheap enough for every line of every start."""
+    return _ANY.search(line) is not None
 
 
 def from_journal(lines: Sequence[str], *, terminal_only: bool = False) -> Failure | None:

@@ -41,6 +41,7 @@ class Watched:
     moved_at: float
     progress: Progress = field(default_factory=Progress)
     lines: tuple[str, ...] = ()
+    is_suspicious: bool = False  # some line so far may tell of a failure
     phase: str = "process start"
     phase_began: float = 0.0
     phases: Mapping[str, float] = field(default_factory=dict)  # finished phase -> s
@@ -76,7 +77,7 @@ def _judge(state: Watched, seen: Observation, now: float, limits: Startup) -> St
         return _fail(failures.crash_loop(state.lines, unit))
     if unit.active_state in {"failed", "inactive"} or unit.sub_state == "auto-restart":
         return _fail(failures.from_end(state.lines, unit))
-    terminal = failures.from_journal(state.lines, terminal_only=True)
+    terminal = failures.from_journal(state.lines, terminal_only=True) if state.is_suspicious else None
     if terminal is not None:
         return _fail(terminal)
     if seen.listener is not None:
@@ -120,6 +121,7 @@ def _advance(watched: Watched, seen: Observation, now: float) -> Watched:
         moved_at=now if moved else watched.moved_at,
         progress=seen.progress,
         lines=(watched.lines + seen.lines)[-KEEP_JOURNAL:],
+        is_suspicious=watched.is_suspicious or any(failures.is_suspicious(line) for line in seen.lines),
         phase=phase,
         phase_began=began,
         phases=phases,
