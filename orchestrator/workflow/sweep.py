@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orchestrator.core import events
+from orchestrator.core.clearing import describe
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.levels import levels
 from orchestrator.core.plan import Plan, PlannedTrial
@@ -19,7 +20,7 @@ from orchestrator.core.workload import LevelSpec
 from orchestrator.errors import BadAnswer, Declined, HostFault, InputRefused, LeaseLost, TuneError
 from orchestrator.workflow.lease import Held, stop_if_asked
 from orchestrator.workflow.ready import Ready
-from orchestrator.workflow.switch import describe, restore
+from orchestrator.workflow.switch import restore
 from orchestrator.workflow.telling import Teller
 from orchestrator.workflow.trial import Bench, Launch, run_launch, run_reference
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from orchestrator.core.clearing import judge
 from orchestrator.core.config import FlagValue
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.ports import Cancel, Doors
-from orchestrator.core.units import Holder, Role, TrialUnit, UnitState
+from orchestrator.core.units import Role, TrialUnit, UnitState
 from orchestrator.errors import HostFault, RestoreFailed, RestoreUnderWay
 from orchestrator.workflow.lease import Held
 from orchestrator.workflow.ready import StartFailed, wait_ready
@@ -28,7 +29,14 @@ class Put:
     production: UnitState | None = None  # None: it was stopped before, and is again
 
 
-def stop_and_clear(doors: Doors, held: Held, role: Role, *, cancel: Cancel) -> None:
+class Ground:
+    """GPU memory (MiB per GPU) as the first proven teardown of the run left it; later ones are held against it."""
+
+    def __init__(self) -> None:
+        self.memory_mib: tuple[int, ...] | None = None
+
+
+def stop_and_clear(doors: Doors, held: Held, ground: Ground, role: Role, *, cancel: Cancel) -> None:
     """Stop a unit and wait until everything the next start needs is free; else name the holder (``HostFault``)."""
 
     def stopped() -> bool | None:
@@ -42,33 +50,18 @@ def stop_and_clear(doors: Doors, held: Held, role: Role, *, cancel: Cancel) -> N
     began = doors.clock.monotonic()
     while True:
         held.beat()
-        proof = held.ask(doors.service.teardown, cancel)
-        if proof.is_clean:
+        seen = judge(held.ask(doors.service.teardown, cancel), ground.memory_mib)
+        if not seen.obstacles:
+            ground.memory_mib = seen.ground_mib
             return
         if doors.clock.monotonic() - began >= TEARDOWN_S:
-            raise _still_held(proof.holders)
+            raise HostFault(
+                f"the host is not free for the next start: {seen.obstacles[0]}",
+                cause="a process outlived its unit, or somebody else started one",
+                remedy="end it by hand (nothing is ever killed by name), then: tune sweep --resume",
+                evidence=seen.obstacles,
+            )
         doors.clock.sleep(POLL_S, cancel)
-
-
-def _still_held(holders: tuple[Holder, ...]) -> HostFault:
-    names = [describe(holder) for holder in holders]
-    return HostFault(
-        f"the host is not free for the next start: {names[0]}",
-        cause="a process outlived its unit, or somebody else started one",
-        remedy="end it by hand (nothing is ever killed by name), then: tune sweep --resume",
-        evidence=names,
-    )
-
-
-def describe(holder: Holder) -> str:
-    """One holder in words: ``pid 4242 (sglang::scheduler) holds 71,002 MiB of GPU 3``."""
-    who = f"pid {holder.pid} ({holder.command})"
-    if holder.what == "gpu":
-        memory = f"{holder.memory_mib:,} MiB of " if holder.memory_mib is not None else ""
-        return f"{who} holds {memory}GPU {holder.gpu if holder.gpu is not None else '?'}"
-    if holder.what == "port":
-        return f"{who} listens on the service's port"
-    return f"{who} is still in the unit's cgroup"
 
 
 def start_trial(doors: Doors, held: Held, unit: TrialUnit) -> str:

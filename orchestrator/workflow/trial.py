@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from orchestrator.core import events, failures, readiness
 from orchestrator.core.config import Config
@@ -16,7 +16,7 @@ from orchestrator.core.units import Role, TrialUnit
 from orchestrator.core.workload import LevelSpec, Workload
 from orchestrator.workflow.lease import Held
 from orchestrator.workflow.ready import Ready, StartFailed, wait_ready
-from orchestrator.workflow.switch import start_trial, stop_and_clear
+from orchestrator.workflow.switch import Ground, start_trial, stop_and_clear
 from orchestrator.workflow.telling import Teller
 
 WATTS_WINDOW_S = 3.0
@@ -32,6 +32,7 @@ class Bench:
     workload: Workload
     tell: Teller
     cancel: Cancel
+    ground: Ground = field(default_factory=Ground)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +67,7 @@ def run_launch(bench: Bench, launch: Launch, *, replaces: Role) -> bool:
         tell(events.LaunchPhase, trial=launch.trial, launch=launch.launch, phase=name, elapsed_s=elapsed_s)
 
     phase("stopping", 0.0)
-    stop_and_clear(bench.doors, bench.held, replaces, cancel=bench.cancel)
+    stop_and_clear(bench.doors, bench.held, bench.ground, replaces, cancel=bench.cancel)
     phase("starting", clock.monotonic() - began)
     try:
         invocation = start_trial(bench.doors, bench.held, launch.unit)
