@@ -30,6 +30,7 @@ class Entry:
 
 
 COMMANDS = {
+    "init": Entry("orchestrator.cli.init:init", "tune", "Lay out a project folder to start from."),
     "plan": Entry("orchestrator.cli.plan:plan", "tune", "Show what a sweep would do; touch nothing."),
     "sweep": Entry("orchestrator.cli.sweep:sweep", "tune", "Run a sweep: deploy, measure, restore, compare."),
     "render": Entry("orchestrator.cli.render:render", "tune", "Print the systemd unit of one config."),
