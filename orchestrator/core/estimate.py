@@ -17,6 +17,7 @@ from orchestrator.core.sweep import Budget, Sweep
 from orchestrator.core.workload import LevelSpec, Workload
 
 STREAM_TOK_S = 15.0  # of one stream, over levels from 1 to 32: what a trillion-parameter MoE over PCIe makes, about
+WRAPPING_TOKENS = 24  # assumed: what nonce and chat template add to a prompt
 START_SHARE = 0.25  # of startup.timeout: the start that is assumed while none was recorded
 
 
@@ -111,6 +112,18 @@ def _seconds(level: LevelSpec, stream_tok_s: float) -> float:
     for request in level.requests:
         heapq.heapreplace(streams, streams[0] + request.max_tokens / stream_tok_s)
     return max(streams)
+
+
+def kv_needs(workload: Workload) -> dict[int, int]:
+    """Concurrency -> tokens of KV cache its level may hold at once: the C longest answers at their ends, with prompts.
+
+    Prompts are counted at four characters a token and a few for the nonce and the chat template: about, not exactly.
+    """
+    needs: dict[int, int] = {}
+    for spec in levels(workload):
+        sizes = sorted((len(one.text) // 4 + WRAPPING_TOKENS + one.max_tokens for one in spec.requests), reverse=True)
+        needs[spec.concurrency] = sum(sizes[: spec.concurrency])
+    return needs
 
 
 def against_budget(

@@ -18,6 +18,7 @@ class HostEntry:
     manager: Literal["systemd", "process"] = "systemd"
     ssh_config: str | None = None  # a file for `ssh -F`; the user's own otherwise
     gpus: int | None = None
+    gpu_memory_gib: float | None = None  # of one card
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,11 @@ class Model:
     moe_intermediate_size: int = 0
     multimodal: bool = False
     weight_gib: float | None = None
+    kv_lora_rank: int = 0  # of multi-head latent attention (MLA); 0: not known, or another attention
+    rope_dim: int = 0  # the rotary part MLA caches beside it
+    kv_heads: int = 0
+    head_dim: int = 0
+    vocabulary: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

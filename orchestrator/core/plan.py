@@ -16,8 +16,18 @@ from datetime import datetime
 from typing import Any, Literal
 
 from orchestrator.core.config import Config, FlagValue
-from orchestrator.core.estimate import BudgetVerdict, Cost, Estimate, LaunchTimes, against_budget
-from orchestrator.core.flags import Facts, Finding, FlagRefused, argv, check, check_load, effective
+from orchestrator.core.estimate import BudgetVerdict, Cost, Estimate, LaunchTimes, against_budget, kv_needs
+from orchestrator.core.flags import (
+    Facts,
+    Finding,
+    FlagRefused,
+    argv,
+    check,
+    check_load,
+    check_memory,
+    effective,
+    fit,
+)
 from orchestrator.core.grid import Grid, GridPoint, Removed, expand, production_config
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.levels import digest
@@ -42,6 +52,7 @@ class PlannedTrial:
     alias_of: str | None = None
     is_production: bool = False
     left_out: bool = False
+    kv_tokens: int | None = None  # about how many fit; None: not known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +97,7 @@ class Plan:
     # What results are judged by; a report has only the recorded plan to know it from.
     objective: Objective = field(default_factory=Objective)
     concurrency: tuple[int, ...] = ()  # every load point asked for, ascending
+    kv_needed: Mapping[int, int] = field(default_factory=dict)  # concurrency -> tokens of KV its level may hold
     lengths_assumed: bool = False
     reference: Literal["production", "none"] = "production"
 
@@ -117,8 +129,9 @@ class Plan:
 
 
 def facts_of(service: ServiceEntry) -> Facts:
-    """What the rules are told when no host is asked: the inventory's engine, GPU count and model."""
-    return Facts(version=service.engine, gpus=service.host.gpus, model=service.model)
+    """What the rules are told when no host is asked: the inventory's engine, GPUs and model."""
+    host = service.host
+    return Facts(version=service.engine, gpus=host.gpus, model=service.model, gpu_memory_gib=host.gpu_memory_gib)
 
 
 def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now: datetime | None) -> Plan:
@@ -131,7 +144,8 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
     """
     grid = expand(sweep)
     production = production_config(sweep)
-    found = {point.slug: _findings(point.config, facts, sweep.workload.concurrency) for point in grid.points}
+    needs = kv_needs(sweep.workload)
+    found = {point.slug: _findings(point.config, facts, needs) for point in grid.points}
     allowed = [point for point in grid.points if not _refusals(found[point.slug])]
     aliases = _aliases(allowed, facts)
     distinct = [point.slug for point in allowed if point.slug not in aliases]
@@ -147,6 +161,7 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
             findings=found[point.slug],
             alias_of=aliases.get(point.slug),
             is_production=point.slug not in aliases and effective(point.config, facts) == running,
+            kv_tokens=_kv_tokens(point.config, facts),
         )
         for point in sorted(allowed, key=lambda point: order[point.slug])
     ]
@@ -185,14 +200,15 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
         blocked=_blocked(sweep),
         objective=sweep.objective,
         concurrency=tuple(sorted(set(sweep.workload.concurrency))),
+        kv_needed=needs,
         lengths_assumed=sweep.workload.lengths.assumed,
         reference=sweep.reference,
     )
 
 
-def _findings(config: Config, facts: Facts, concurrency: Sequence[int]) -> tuple[Finding, ...]:
+def _findings(config: Config, facts: Facts, needs: Mapping[int, int]) -> tuple[Finding, ...]:
     """What the rules say of the config and of the workload's levels on it; at the least, that it can be spelled."""
-    found = (*check(config, facts), *check_load(config, facts, concurrency))
+    found = (*check(config, facts), *check_load(config, facts, sorted(needs)), *check_memory(config, facts, needs))
     if _refusals(found):
         return found
     try:
@@ -201,6 +217,12 @@ def _findings(config: Config, facts: Facts, concurrency: Sequence[int]) -> tuple
         words = refused.faults
         return tuple(Finding(kind="refused", rule="version", text=text, flags=(), sentence=text) for text in words)
     return found
+
+
+def _kv_tokens(config: Config, facts: Facts) -> int | None:
+    """None also where the weights do not fit: a warning says that."""
+    found = fit(config, facts)
+    return found.kv_tokens if found is not None and found.weights_fit else None
 
 
 def _refusals(findings: Sequence[Finding]) -> tuple[Finding, ...]:

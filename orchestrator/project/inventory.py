@@ -60,6 +60,7 @@ def _host(document: Document, name: str, host: shapes.Host, faults: Faults) -> H
         manager="process" if host.manager == "process" else "systemd",
         ssh_config=host.ssh_config,
         gpus=host.gpus.count,
+        gpu_memory_gib=host.gpus.memory,
     )
 
 

@@ -25,6 +25,11 @@ _OPTIONAL = {
     "experts": ("n_routed_experts", "num_experts", "num_local_experts"),
     "experts_per_token": ("num_experts_per_tok",),
     "moe_intermediate_size": ("moe_intermediate_size",),
+    "kv_lora_rank": ("kv_lora_rank",),
+    "rope_dim": ("qk_rope_head_dim",),
+    "kv_heads": ("num_key_value_heads",),
+    "head_dim": ("head_dim",),
+    "vocabulary": ("vocab_size",),
 }
 
 
@@ -68,7 +73,8 @@ def read_model(path: Path, shown: str, name: str, mention: Mention, faults: Faul
 
 
 def _whole(shown: str, content: Mapping[str, Any], keys: tuple[str, ...], faults: Faults, *, is_needed: bool) -> int:
-    key = next((key for key in keys if key in content), None)
+    is_there = [key for key in keys if key in content and (is_needed or content[key] is not None)]
+    key = next(iter(is_there), None)
     if key is None:
         if is_needed:
             faults.add(Fault(shown, None, "", f'key "{keys[0]}" is missing'))

@@ -22,6 +22,7 @@ from orchestrator.project.words import (
     choice,
     decimal,
     duration,
+    gibibytes,
     one_host,
     one_or_many,
     pattern,
@@ -52,6 +53,7 @@ class Gpus(Shape):
     """`gpus` of a host: what plans made offline need to know."""
 
     count: Annotated[int | None, BeforeValidator(whole(1, 1024))] = None
+    memory: Annotated[float | None, BeforeValidator(gibibytes(1.0, 4096.0))] = None  # GiB of one card
 
 
 class Host(Shape):

@@ -1,14 +1,16 @@
 """The kinds of values people write, and how each is read: whole numbers, durations, names, paths, choices.
 
 A reader takes a ``Scalar`` and returns the value, or raises ``Misread`` with what is accepted. pydantic calls them
-as validators, so one pass over a file finds every misread value.
+as validators, so one pass over a file finds every misread value. Beside it stands what it accepts as JSON Schema, for
+editors.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BeforeValidator
 
@@ -17,7 +19,10 @@ from orchestrator.project.faults import did_you_mean, nearest
 
 NOT_YET = "not honoured yet"
 
+Value = TypeVar("Value")
+
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(GiB|MiB)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 LONGEST_S = 7 * 24 * 3600.0
 
@@ -30,6 +35,23 @@ class Misread(ValueError):
         self.accepted = accepted
         self.hint = hint
         self.problem = problem
+
+
+@dataclass(frozen=True)
+class Reader(Generic[Value]):
+    """Reads one kind of value; ``form`` is JSON Schema that accepts at least what ``read`` does."""
+
+    read: Callable[[Any], Value]
+    form: Mapping[str, Any]
+
+    def __call__(self, node: Any) -> Value:
+        """The value. Raises ``Misread``."""
+        return self.read(node)
+
+
+TEXT = {"type": ["string", "number", "boolean"]}
+SWITCH = {"enum": ["on", "off", True, False]}
+DURATION = {"type": "string", "pattern": rf"^(?:{_DURATION.pattern})+$"}
 
 
 def shown(node: Node | None) -> str:
@@ -45,7 +67,7 @@ def shown(node: Node | None) -> str:
     return f'"{text}"' if isinstance(node.value, str) else text
 
 
-def whole(least: int, most: int) -> Callable[[Any], int]:
+def whole(least: int, most: int) -> Reader[int]:
     """A reader of whole numbers between two bounds, both included."""
 
     def read(node: Any) -> int:
@@ -57,10 +79,10 @@ def whole(least: int, most: int) -> Callable[[Any], int]:
             raise Misread(accepted)
         return value
 
-    return read
+    return Reader(read, {"type": "integer", "minimum": least, "maximum": most})
 
 
-def decimal(least: float, most: float) -> Callable[[Any], float]:
+def decimal(least: float, most: float) -> Reader[float]:
     """A reader of numbers between two bounds, both included."""
 
     def read(node: Any) -> float:
@@ -72,10 +94,10 @@ def decimal(least: float, most: float) -> Callable[[Any], float]:
             raise Misread(accepted)
         return float(value)
 
-    return read
+    return Reader(read, {"type": "number", "minimum": least, "maximum": most})
 
 
-def duration(least_s: float, most_s: float = LONGEST_S) -> Callable[[Any], float]:
+def duration(least_s: float, most_s: float = LONGEST_S) -> Reader[float]:
     """A reader of durations such as 60m, 15m, 5s, 1h30m, 100ms; gives seconds."""
     accepted = "a duration such as 60m, 5s, 1h30m or 100ms"
 
@@ -89,6 +111,24 @@ def duration(least_s: float, most_s: float = LONGEST_S) -> Callable[[Any], float
         if not least_s <= seconds <= most_s:
             raise Misread(f"a duration from {least_s:g}s to {most_s:g}s")
         return seconds
+
+    return Reader(read, DURATION)
+
+
+def gibibytes(least_gib: float, most_gib: float) -> Callable[[Any], float]:
+    """A reader of sizes such as 95.6GiB or 97887MiB; gives GiB."""
+    accepted = "a size such as 95.6GiB or 97887MiB"
+
+    def read(node: Any) -> float:
+        scalar = _scalar(node, accepted)
+        found = _SIZE.fullmatch(scalar.text)
+        if found is None:
+            is_bare = isinstance(scalar.value, int | float) and not isinstance(scalar.value, bool)
+            raise Misread(accepted, hint=did_you_mean(f"{scalar.text}GiB") if is_bare else None)
+        gib = float(found[1]) / (1024 if found[2] == "MiB" else 1)
+        if not least_gib <= gib <= most_gib:
+            raise Misread(f"a size from {least_gib:g}GiB to {most_gib:g}GiB")
+        return gib
 
     return read
 
@@ -105,7 +145,7 @@ def text(node: Any) -> str:
     return scalar.text
 
 
-def pattern(expression: str, accepted: str) -> Callable[[Any], str]:
+def pattern(expression: str, accepted: str) -> Reader[str]:
     """A reader of text that matches a regular expression whole; ``accepted`` says it in words."""
     compiled = re.compile(expression)
 
@@ -115,10 +155,11 @@ def pattern(expression: str, accepted: str) -> Callable[[Any], str]:
             raise Misread(accepted)
         return scalar.text
 
-    return read
+    anchored = expression.replace(r"\Z", "$")  # JSON Schema has the regular expressions of ECMAScript
+    return Reader(read, {**TEXT, "pattern": f"^(?:{anchored})$"})
 
 
-def choice(*accepted: str, not_yet: tuple[str, ...] = ()) -> Callable[[Any], str]:
+def choice(*accepted: str, not_yet: tuple[str, ...] = ()) -> Reader[str]:
     """A reader of one word out of a few; words of ``not_yet`` are told apart from mistakes."""
 
     def read(node: Any) -> str:
@@ -129,7 +170,7 @@ def choice(*accepted: str, not_yet: tuple[str, ...] = ()) -> Callable[[Any], str
             raise Misread(" or ".join(accepted), hint=did_you_mean(nearest(scalar.text, accepted)))
         return scalar.text
 
-    return read
+    return Reader(read, {"enum": list(accepted)})
 
 
 def switch(node: Any) -> bool:

@@ -8,11 +8,13 @@ from rich.cells import cell_len
 
 from orchestrator.core.clean import clean
 from orchestrator.core.config import FlagValue
+from orchestrator.core.flags import about
 from orchestrator.core.plan import Group, Plan, PlannedTrial
 from orchestrator.report.text import folded, pad
 
 ROWS = 60  # configs shown; --json has all
 LINES = 8  # aliases shown
+SCARCE = 0.75  # of the roomiest config's KV cache
 _NOISE = {"size", "static", "enable", "disable", "max", "sglang"}
 _WIDE = 9  # columns; of a longer heading the last word is kept
 _HANG = 16
@@ -49,7 +51,8 @@ def _table(plan: Plan, width: int) -> list[str]:
     shown = trials[:ROWS]
     head = ["#", "config", *_headings(plan.columns)]
     rows = [[str(trial.order), trial.slug, *(_cell(trial, name) for name in plan.columns)] for trial in shown]
-    notes = [_note(trial) for trial in shown]
+    most = max((trial.kv_tokens or 0 for trial in trials), default=0)
+    notes = [_note(trial, most) for trial in shown]
     sizes = [max(cell_len(row[i]) for row in [head, *rows]) + 2 for i in range(len(head))]
     fitting = len(head)
     while fitting > 2 and 2 + sum(sizes[:fitting]) + max(map(cell_len, notes)) > width:
@@ -84,8 +87,11 @@ def _cell(trial: PlannedTrial, name: str) -> str:
     return str(value)
 
 
-def _note(trial: PlannedTrial) -> str:
+def _note(trial: PlannedTrial, most_kv: int) -> str:
+    """What a person should see of one row; KV only where it is much scarcer than in the best of the plan."""
     notes = ["= what production runs now"] if trial.is_production else []
+    if trial.kv_tokens and trial.kv_tokens < SCARCE * most_kv:
+        notes.append(f"KV for about {about(trial.kv_tokens)} tokens")
     return ", ".join([*notes, "no time for it"] if trial.left_out else notes)
 
 
@@ -129,12 +135,24 @@ def _sums(plan: Plan, width: int) -> list[str]:
     starts = f"{plan.launches:,} x {_span(estimate.usual_start_s)} to start"
     if estimate.is_recorded:
         starts = f"{_span(estimate.start_s)} for {launches}"
-    about = f"about {_span(estimate.total_s)}: {starts}, {_span(estimate.measure_s)} measuring"
+    about_it = f"about {_span(estimate.total_s)}: {starts}, {_span(estimate.measure_s)} measuring"
     assumed = f"assumed: {estimate.stream_tok_s:g} tok/s a stream"
     assumed += ", starts as recorded" if estimate.is_recorded else ", a start takes a quarter of startup.timeout"
     if plan.lengths_assumed:
         assumed += ", and the lengths of answers"
-    return [*_paragraph(sums, width), *_paragraph(order, width), *_paragraph(about, width), *_paragraph(assumed, width)]
+    said = [sums, order, *_memory(plan), about_it, assumed]
+    return [line for sentence in said for line in _paragraph(sentence, width)]
+
+
+def _memory(plan: Plan) -> list[str]:
+    """How much KV there is and what the largest level may need; nothing where nothing is known."""
+    known = [trial.kv_tokens for trial in plan.trials if trial.kv_tokens]
+    if not known or not plan.kv_needed:
+        return []
+    least, most = about(min(known)), about(max(known))
+    room = f"about {least}" if least == most else f"about {least} to {most}"
+    level = max(plan.kv_needed)
+    return [f"KV for {room} tokens; C={level} needs up to {about(plan.kv_needed[level])}"]
 
 
 def _closing(plan: Plan, width: int, following: str) -> list[str]:

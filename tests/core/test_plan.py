@@ -1,6 +1,7 @@
 """What runs, in which order, what is refused and what collapses, and what the budget leaves out."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -214,3 +215,16 @@ def test_as_json_is_plain_and_whole() -> None:
     assert len(content["trials"][0]["config_id"]) == 12
     assert content["fits"] is True
     assert content["estimate"]["total_s"] == pytest.approx(2 * 900 + 3 * 13.2)
+
+
+def test_how_much_kv_fits_is_said_of_each_config_once_the_card_is_known() -> None:
+    model = replace(K26, weight_gib=575.0, kv_lora_rank=512, rope_dim=64, vocabulary=163840)
+    box = HostEntry(name="box", gpus=8, gpu_memory_gib=95.6)
+    layouts = (axis("pp-size", 8, 1), axis("tp-size", 1, 8))
+    load = workload(concurrency=(4, 64), lengths=Lengths(kind="fixed", tokens=4096))
+    made = planned(sweep(*layouts, service=service(host=box, model=model), workload=load))
+    assert {trial.slug: trial.kv_tokens for trial in made.trials} == {"pp8": 1208942, "pp1": None, "pp1.tp8": 237218}
+    assert made.kv_needed == {4: 4 * (4096 + 24), 64: 64 * (4096 + 24)}
+    warned = {group.rule: group.slugs for group in made.notes}
+    assert (warned["weights-fit"], warned["load-beyond-kv"]) == (("pp1",), ("pp1.tp8",))
+    assert all(trial.kv_tokens is None for trial in planned(sweep(*layouts)).trials)

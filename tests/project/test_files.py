@@ -246,3 +246,13 @@ def test_any_value_of_any_key_is_read_or_refused(tmp_path: Path, key: str, value
     except InputRefused as refused:
         told = refused.faults
         assert told
+
+
+def test_what_a_model_file_says_is_nothing_is_not_known(tmp_path: Path) -> None:
+    inventory = changed(INVENTORY, "port: 30000", "port: 30000\n    model: {config: model.json}")
+    write_project(tmp_path, inventory=inventory)
+    content = '{"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,'
+    (tmp_path / "model.json").write_text(content + ' "head_dim": null, "kv_lora_rank": null, "vocab_size": 100}')
+    model = Project.open(tmp_path).inventory.services["k26"].model
+    assert model is not None
+    assert (model.kv_heads, model.head_dim, model.kv_lora_rank, model.vocabulary) == (2, 0, 0, 100)

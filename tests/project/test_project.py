@@ -38,7 +38,7 @@ def test_a_service_with_few_keys(tmp_path: Path) -> None:
 def test_a_service_with_every_key(tmp_path: Path) -> None:
     inventory = dedent("""\
         hosts:
-          box: {connection: ssh, manager: systemd, ssh-config: conf/ssh, gpus: {count: 4}}
+          box: {connection: ssh, manager: systemd, ssh-config: conf/ssh, gpus: {count: 4, memory: 97894.4MiB}}
           here: {connection: local, manager: process}
         services:
           all:
@@ -69,7 +69,7 @@ def test_a_service_with_every_key(tmp_path: Path) -> None:
         '"n_routed_experts": 384, "num_experts_per_tok": 8, "moe_intermediate_size": 2048}, "vision_config": {}}'
     )
     hosts = project.inventory.hosts
-    assert hosts["box"] == HostEntry(name="box", ssh_config="conf/ssh", gpus=4)
+    assert hosts["box"] == HostEntry(name="box", ssh_config="conf/ssh", gpus=4, gpu_memory_gib=95.6)
     assert project.inventory.services["all"] == ServiceEntry(
         name="all",
         host=HostEntry(name="here", connection="local", manager="process"),

@@ -1,13 +1,14 @@
 """The plan on the screen, whole: 80 columns, no colour, and what happens next."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from textwrap import dedent
 
-from orchestrator.core.inventory import SecretRef
+from orchestrator.core.inventory import HostEntry, SecretRef
 from orchestrator.core.plan import LaunchTimes, Plan, facts_of, plan
 from orchestrator.core.sweep import Axis, Budget, Point, Sweep
 from orchestrator.report.plan import plan_text
-from tests.core.sweeps import axis, service, sweep, workload
+from tests.core.sweeps import K26, axis, service, sweep, workload
 
 NOW = datetime(2026, 12, 1, 22, 0, tzinfo=UTC)
 DEPTH = axis("pp-async-batch-depth", 0, 8)
@@ -203,3 +204,17 @@ def test_the_last_line_says_what_follows() -> None:
     text = plan_text(made(sweep(DEPTH)), following="the run begins")
     assert text.splitlines()[-1] == "  nothing has been touched. the run begins"
     assert plan_text(made(sweep(DEPTH)), following="").splitlines()[-1] == "  nothing has been touched"
+
+
+def test_scarce_kv_is_a_note_and_the_span_of_it_a_line() -> None:
+    model = replace(K26, weight_gib=575.0, kv_lora_rank=512, rope_dim=64, vocabulary=163840)
+    box = HostEntry(name="box", gpus=8, gpu_memory_gib=95.6)
+    layout = Axis(name="layout", points=tuple(Point(flags={"pp-size": pp, "tp-size": 8 // pp}) for pp in (8, 4)))
+    asked = sweep(layout, flags=PINNED, order="as-listed", service=service(host=box, model=model))
+    lines = shown(asked).splitlines()
+    assert lines[2:5] == [
+        "  #  config   pp  tp  note",
+        "  1  pp8      8   1",
+        "  2  pp4.tp2  4   2   KV for about 670k tokens",
+    ]
+    assert "  KV for about 670k to 1.2M tokens; C=4 needs up to 696" in lines

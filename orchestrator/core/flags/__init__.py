@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orchestrator.core.flags.asked import Facts, Finding
 from orchestrator.core.flags.deployment import DEPLOYMENT, SECRET
+from orchestrator.core.flags.fit import Fit, about, check_memory, fit
 from orchestrator.core.flags.flag import Flag, FlagRefused, Tunable, ValueRefused
 from orchestrator.core.flags.names import find, names, nearest, nearest_of
 from orchestrator.core.flags.reading import ParsedArgv, UnknownWords, from_argv
@@ -21,19 +22,23 @@ __all__ = [
     "Facts",
     "Fault",
     "Finding",
+    "Fit",
     "Flag",
     "FlagRefused",
     "ParsedArgv",
     "Tunable",
     "UnknownWords",
     "ValueRefused",
+    "about",
     "argv",
     "canonical",
     "check",
     "check_load",
+    "check_memory",
     "default_micro_batch_cap",
     "effective",
     "find",
+    "fit",
     "from_argv",
     "largest_captured_batch",
     "names",
