@@ -20,7 +20,7 @@ from orchestrator.core.workload import LevelSpec
 from orchestrator.errors import BadAnswer, Declined, HostFault, InputRefused, LeaseLost, TuneError
 from orchestrator.workflow.lease import Held, stop_if_asked
 from orchestrator.workflow.ready import Ready
-from orchestrator.workflow.switch import restore
+from orchestrator.workflow.switch import gate, restore, stopped_as_before
 from orchestrator.workflow.telling import Teller
 from orchestrator.workflow.trial import Bench, Launch, run_launch, run_reference
 
@@ -132,11 +132,11 @@ def _locked(job: Job, tell: Teller, touched: _Touched) -> bool:
     entry, service = job.sweep.service, job.doors.service
     lease = service.take(run=job.run, purpose=f"sweep {job.sweep.name}", ttl_s=entry.lease_s)
     held = Held(service, lease, job.doors.clock, ttl_s=entry.lease_s)
-    if lease.restored_first:
-        tell(events.Note, text="an earlier run had left a trial behind: production was put back first")
     with _put_back(job, tell, held, touched):
         survey = held.ask(service.survey, job.cancel)
         tell(events.Surveyed, facts=survey.facts, simulated=job.doors.rehearsal or survey.is_simulated)
+        if lease.restored_first:
+            _left_behind(job, tell, held, survey)
         _check(entry, survey)
         units = _verify(job, held)
         bench = Bench(
@@ -154,6 +154,27 @@ def _locked(job: Job, tell: Teller, touched: _Touched) -> bool:
             if after is not None:
                 _reference(job, bench, after, build, made, when=AFTER)
         return measured
+
+
+def _left_behind(job: Job, tell: Teller, held: Held, survey: Survey) -> None:
+    """An earlier run had left a trial; the host has put production back, and now it is seen to serve."""
+    tell(events.RestoreBegan, why="an earlier run had left a trial behind")
+    if not survey.production.is_running:
+        put = stopped_as_before(job.sweep.service)
+    else:
+        put = gate(
+            job.doors,
+            held,
+            job.sweep.service,
+            survey.production,
+            abandon=job.cancel,
+            on_phase=lambda phase, elapsed: _restoring(tell, phase, elapsed),
+        )
+    tell(events.Restored, verified=put.verified, seconds=put.seconds, detail=put.detail)
+
+
+def _restoring(tell: Teller, phase: str, elapsed_s: float) -> None:
+    tell(events.LaunchPhase, trial=PRODUCTION, launch="restore", phase=phase, elapsed_s=elapsed_s)
 
 
 @contextmanager
@@ -186,9 +207,7 @@ def _restore(job: Job, tell: Teller, held: Held, touched: _Touched, why: str) ->
         held,
         entry,
         abandon=job.abandon,
-        on_phase=lambda phase, elapsed: tell(
-            events.LaunchPhase, trial=PRODUCTION, launch="restore", phase=phase, elapsed_s=elapsed
-        ),
+        on_phase=lambda phase, elapsed: _restoring(tell, phase, elapsed),
     )
     touched.host = False
     touched.state = f"{entry.host.name}: {put.detail}"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from orchestrator.core.clearing import judge
-from orchestrator.core.config import FlagValue
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.ports import Cancel, Doors
 from orchestrator.core.units import Role, TrialUnit, UnitState
@@ -119,28 +118,37 @@ def restore(
         on_phase(state.detail or "restoring", elapsed)
         doors.clock.sleep(POLL_S)
     if production is None or not production.is_running:
-        return Put(verified=True, seconds=elapsed, detail=f"{entry.unit} is stopped, as it was before")
-    return _gate(doors, held, entry, production, began, abandon=abandon, on_phase=on_phase)
+        return replace(stopped_as_before(entry), seconds=elapsed)
+    put = gate(doors, held, entry, production, abandon=abandon, on_phase=on_phase)
+    return replace(put, seconds=doors.clock.monotonic() - began)
 
 
-def _gate(
+def stopped_as_before(entry: ServiceEntry) -> Put:
+    """Production that did not run before the trials does not run after them."""
+    return Put(verified=True, seconds=0.0, detail=f"{entry.unit} is stopped, as it was before")
+
+
+def gate(
     doors: Doors,
     held: Held,
     entry: ServiceEntry,
     production: UnitState,
-    began: float,
     *,
     abandon: Cancel,
     on_phase: Callable[[str, float], None],
 ) -> Put:
-    asked: Mapping[str, FlagValue] = entry.flags
+    """Wait until production, started by the host, serves: the same proof of readiness as for a trial.
+
+    Raises ``RestoreUnderWay`` when ``abandon`` fires, ``RestoreFailed`` when it does not come up.
+    """
+    began = doors.clock.monotonic()
     try:
-        ready = wait_ready(
+        wait_ready(
             doors,
             held,
             "production",
             production.invocation_id,
-            asked=asked,
+            asked=entry.flags,
             limits=entry.startup,
             cancel=Abandon(abandon, entry),
             on_phase=on_phase,
@@ -148,7 +156,7 @@ def _gate(
     except StartFailed as failed:
         raise _restore_failed(entry, failed.failure.explanation, failed.failure.evidence) from failed
     seconds = doors.clock.monotonic() - began
-    detail = f"{entry.unit} is ready again, after {ready.seconds:.0f} s"
+    detail = f"{entry.unit} is ready again, after {seconds:.0f} s"
     return Put(verified=True, seconds=seconds, detail=detail, production=production)
 
 

@@ -29,6 +29,7 @@ def restored(door: SystemdService) -> None:
 
 
 def test_from_production_to_a_trial_and_back(gpu1: BedHost, k26: SystemdService) -> None:
+    gpu1.sh("rm -f /usr/local/bin/nvidia-smi")  # a host without GPUs
     before = k26.survey()
     assert before.production.is_running
     assert before.production_argv[:3] == (f"{ENGINE}/bin/python", "-m", "sglang.launch_server")

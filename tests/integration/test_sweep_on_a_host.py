@@ -19,7 +19,7 @@ def line(gpu1: BedHost, tmp_path: Path) -> Line:
 
 
 @pytest.fixture
-def going(line: Line) -> Iterator[list[Going]]:
+def going(gpu1: BedHost) -> Iterator[list[Going]]:
     """What a test starts here is ended with it."""
     started: list[Going] = []
     yield started
