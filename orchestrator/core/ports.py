@@ -130,6 +130,13 @@ class Service(Protocol):
         """Have the host's systemd check the text under its real name. Raises ``UnitRefused``; changes nothing."""
         ...
 
+    def check_argv(self, units: Mapping[str, TrialUnit]) -> Mapping[str, str]:
+        """Ask the installed engine's own parser about every unit's command line; nothing is started or changed.
+
+        Returns its words on those it refuses, under the same keys. Raises ``HostFault`` when it cannot be asked.
+        """
+        ...
+
     def install(self, lease: Lease, unit: TrialUnit) -> None:
         """Put the trial unit in place and prove that systemd parsed the argv that was meant."""
         ...

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from orchestrator.core.commands.engine import PARSER_S, check_arguments
 from orchestrator.core.commands.systemd import Setting, engine_version
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.ports import Clock
@@ -127,6 +128,20 @@ class ProcessService:
                 remedy="is the engine installed where the inventory says? `tune sim env DIR` makes a simulated one",
                 evidence=faults[1:],
             )
+
+    def check_argv(self, units: Mapping[str, TrialUnit]) -> Mapping[str, str]:
+        """Ask the installed engine's parser, as who we are."""
+        if not units:
+            return {}
+        entry = self._entry
+        setting = Setting(
+            python=f"{entry.engine_folder}/bin/python",
+            folder=entry.working_directory,
+            variables=tuple(f"{name}={value}" for name, value in entry.environment.items()),
+        )
+        command_lines = {name: unit.argv for name, unit in units.items()}
+        question = check_arguments(setting, command_lines, engine=entry.engine_folder)
+        return LocalHost(entry.host).run(question, deadline_s=PARSER_S)
 
     def install(self, lease: Lease, unit: TrialUnit) -> None:
         """Remember what the next start runs; nothing else can stand between these words and the engine."""

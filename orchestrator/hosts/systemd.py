@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from orchestrator.core.commands import Answer, Command, Reply
+from orchestrator.core.commands.engine import PARSER_S, check_arguments
 from orchestrator.core.commands.helper import HelperCalls
+from orchestrator.core.commands.systemd import Setting
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.ports import Clock, Host
 from orchestrator.core.units import (
@@ -79,6 +81,21 @@ class SystemdService:
     def verify(self, unit: TrialUnit) -> None:
         """Have the host's systemd check the text under its real name."""
         self._run(self._helper.verify(unit))
+
+    def check_argv(self, units: Mapping[str, TrialUnit]) -> Mapping[str, str]:
+        """Ask the installed engine's parser, as the service's user and in the service's surroundings."""
+        if not units:
+            return {}
+        entry = self._entry
+        setting = Setting(
+            python=f"{entry.engine_folder}/bin/python",
+            folder=entry.working_directory,
+            variables=tuple(f"{name}={value}" for name, value in entry.environment.items()),
+        )
+        command_lines = {name: unit.argv for name, unit in units.items()}
+        question = check_arguments(setting, command_lines, engine=f"{entry.host.name}:{entry.engine_folder}")
+        asked = self._helper.ask(question, user=entry.user, deadline_s=PARSER_S)
+        return self._run(asked, deadline_s=PARSER_S + MARGIN_S)
 
     def install(self, lease: Lease, unit: TrialUnit) -> None:
         """Put the trial unit in place; installing the same again changes nothing."""

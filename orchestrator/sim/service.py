@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from orchestrator.core import unit as unit_text
+from orchestrator.core.commands.engine import options
 from orchestrator.core.config import FlagValue
 from orchestrator.core.flags import DEPLOYMENT, argv
 from orchestrator.core.inventory import ServiceEntry
@@ -26,6 +27,7 @@ from orchestrator.core.units import (
     UnitState,
 )
 from orchestrator.errors import HostFault, LeaseLost, Locked, UnitRefused
+from orchestrator.sim.arguments import ArgumentsRefused, build_parser
 from orchestrator.sim.machine import FREED_AFTER_S, Machine, Run
 from orchestrator.sim.settings import CARD_NAME
 
@@ -142,6 +144,17 @@ class SimService:
                 f"the ExecStart of {unit.name} does not say the argv that is meant",
                 evidence=[f"meant  {unit.argv}", *(f"parsed {words}" for words in starts)],
             )
+
+    def check_argv(self, units: Mapping[str, TrialUnit]) -> Mapping[str, str]:
+        """The simulated engine's own parser on every command line."""
+        parser = build_parser(self._entry.engine)
+        refused = {}
+        for name, unit in units.items():
+            try:
+                parser.parse_args(options(unit.argv))
+            except ArgumentsRefused as refusal:
+                refused[name] = str(refusal).partition(" error: ")[2]
+        return refused
 
     # acts ---------------------------------------------------------------------------------------------------
 

@@ -265,7 +265,28 @@ def _verify(job: Job, held: Held) -> dict[str, TrialUnit]:
         held.beat()
         held.ask(lambda unit=unit: job.doors.service.verify(unit), job.cancel)  # type: ignore[misc]
         units[trial.slug] = unit
+    _ask_parser(job, held, units)
     return units
+
+
+def _ask_parser(job: Job, held: Held, units: Mapping[str, TrialUnit]) -> None:
+    """The catalogue knows an engine's releases; what is installed may be patched, and its parser has the last word."""
+    entry = job.sweep.service
+    held.beat()
+    refused = held.ask(lambda: job.doors.service.check_argv(units), job.cancel)
+    by_words: dict[str, list[str]] = {}
+    for slug, words in refused.items():
+        by_words.setdefault(words, []).append(slug)
+    if by_words:
+        raise InputRefused(
+            f"the engine installed on {entry.host.name} refuses {len(refused)} of {len(units)} configs",
+            faults=[
+                f"{', '.join(slugs)}: refused by the engine's own parser on {entry.host.name}\n    {words}"
+                for words, slugs in by_words.items()
+            ],
+            remedy=f"{entry.engine_folder}/bin/python -m sglang.launch_server --help, on {entry.host.name}, "
+            "shows what this installation accepts",
+        )
 
 
 def _agree(job: Job) -> None:

@@ -327,7 +327,7 @@ def test_it_says_which_version_it_is() -> None:
 def test_unknown_verbs_are_refused_with_those_there_are() -> None:
     code, told = run("explode")
     assert (code, told["kind"]) == (2, "bad-request")
-    assert "version record survey verify teardown watch restoring take" in told["fact"]
+    assert "version record survey verify ask teardown watch restoring take" in told["fact"]
 
 
 def test_it_runs_on_the_python_of_old_hosts() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -274,6 +274,22 @@ def test_a_run_does_not_go_on_upon_another_build(night: Callable[..., Night]) ->
     assert any(line.startswith("driver: was 570.1, now ") for line in caught.value.evidence)
     assert one.heard.of(events.RestoreBegan) == []
     assert one.doors.service.record() is None
+
+
+def test_what_the_installed_parser_refuses_is_said_before_anything_stops(night: Callable[..., Night]) -> None:
+    one = night()
+    one.sweep = replace(one.sweep, service=replace(one.sweep.service, extra_args=("--house-rule", "7")))
+    before = one.doors.service.survey().production.invocation_id
+    asked: list[Traffic] = []
+    with pytest.raises(InputRefused) as caught:
+        one.run(asked=asked)
+    assert caught.value.faults == (
+        "d0, d8: refused by the engine's own parser on k26\n    unrecognized arguments: --house-rule 7",
+    )
+    assert asked == []
+    assert one.doors.service.survey().production.invocation_id == before
+    assert one.doors.service.record() is None
+    assert one.heard.of(events.RunEnded)[0].exit_code == 2
 
 
 def test_repeats_are_numbered_over_launches(night: Callable[..., Night]) -> None:

@@ -76,6 +76,21 @@ class HelperCalls:
         """systemd's own verdict on the text, and how it understands it."""
         return self._command("verify", {"unit": self.unit, **_meant(unit)}, _nothing)
 
+    def ask(self, question: Command[Answer], *, user: str | None, deadline_s: float) -> Command[Answer]:
+        """Put a question to the host as the service's own user (root for None); the answer is the question's own."""
+        fields = {
+            "user": user or "",
+            "argv": list(question.argv),
+            "stdin": question.stdin.decode(),
+            "deadline_s": deadline_s,
+        }
+
+        def parse(told: Mapping[str, Any]) -> Answer:
+            out, said = told["stdout"].encode(), told["stderr"].encode()
+            return question.parse(Reply(returncode=told["code"], stdout=out, stderr=said))
+
+        return self._command("ask", fields, parse)
+
     def install(self, lease: Lease, unit: TrialUnit) -> Command[None]:
         """Put it in place and have it proved."""
         return self._command("install", {"token": lease.token, **_meant(unit)}, _nothing)

@@ -12,12 +12,12 @@ What it touches, and nothing else:
     /var/lib/tune/SERVICE/restore.json      how the last restore went
     /run/systemd/system/NAME-trial.service  the trial unit: gone after a reboot, and then production is back
     /run/systemd/system/tune-verify-*       there for a moment, so that systemd says how it understands a text
-    tune-expire-SERVICE, tune-restore-SERVICE   transient units of its own
+    tune-expire-SERVICE, tune-restore-SERVICE, tune-ask-*   transient units of its own
     production: `systemctl stop` and `systemctl start`; its files are never written
 It never kills by name or pid: processes end because systemd stops their unit. Every act is written to the journal.
 A unit can run any program as any user, so being allowed to run this file is as good as being root.
 
-    questions            version record survey verify teardown watch restoring
+    questions            version record survey verify ask teardown watch restoring
     acts (need a token)  renew install stop start restore free
     take                 begins to hold; `break SERVICE` is for people: it ends somebody's hold, production first
     by systemd itself    expire (the dead man's switch), restore-now
@@ -63,7 +63,8 @@ STOP_BOUND_S = 300.0  # restore: how long the trial may take to stop (its own Ti
 CLEAR_BOUND_S = 180.0  # ... and the driver to give the GPUs back
 RESTORE_BOUND_S = STOP_BOUND_S + CLEAR_BOUND_S + START_WAIT_S
 RESTORE_TRIES = 5  # by the dead man's switch; then a person has to look
-REQUEST_BYTES = 1 << 20
+REQUEST_BYTES = 8 << 20
+ANSWER_BYTES = 1 << 20  # of what a program says when it is asked
 JOURNAL_LINES, JOURNAL_BYTES, JOURNAL_LINE, JOURNAL_TAIL = 2000, 256 * 1024, 8192, 300  # a look's bounds
 
 Record = dict[str, Any]  # what record.json holds
@@ -740,6 +741,32 @@ def verify(request: Request) -> Answer:
     return {}
 
 
+def ask(request: Request) -> Answer:
+    """What a program says that is asked as the service's own user: the engine's interpreter, not as root.
+
+    In a transient unit, so that it has what a unit has, nothing of the caller's, and an end.
+    """
+    user, bound_s = request["user"], request["deadline_s"]
+    if user and not user.isdigit() and not account_exists(user):
+        raise Refused("unit", f"there is no account {user} on this host")
+    argv = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--unit=tune-ask-{secrets.token_hex(6)}"]
+    argv += [f"--property=RuntimeMaxSec={bound_s}", "--property=TimeoutStopSec=2", "--property=LogLevelMax=notice"]
+    argv += [f"--uid={user}"] if user else []
+    argv += ["--", *(word.replace("$", "$$") for word in request["argv"])]
+    began = time.monotonic()
+    try:
+        given = request["stdin"].encode()
+        done = subprocess.run(
+            argv, input=given, capture_output=True, timeout=bound_s + 15, check=False, env=ENVIRONMENT
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Refused("host", f"{request['argv'][0]} did not answer within {bound_s:.0f} s") from error
+    if done.returncode != 0 and time.monotonic() - began >= bound_s:
+        raise Refused("host", f"it did not answer within {bound_s:.0f} s and was ended")
+    out, said = (stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
+    return {"code": done.returncode, "stdout": out[:ANSWER_BYTES], "stderr": said[-ANSWER_BYTES:]}
+
+
 def teardown(request: Request) -> Answer:
     """Is everything let go that the next start needs."""
     record = read(folder_of(request))
@@ -1106,12 +1133,15 @@ FIELDS: dict[str, Any] = {  # pattern of a text, range of a number, or the type 
     "text": r"[\s\S]{1,262144}",
     "argv": list,
     "environment": dict,
+    "user": r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\$?|",
+    "stdin": r"[\s\S]{0,4194304}",
     "cursor": r"[A-Za-z0-9=;_-]{0,400}",
 }
 QUESTIONS: dict[str, tuple[Callable[[Request], Answer], str]] = {  # verb: what it does, the fields it needs
     "record": (record_, "service"),
     "survey": (survey, "service unit port"),
     "verify": (verify, "service unit text argv environment"),
+    "ask": (ask, "service user argv stdin deadline_s"),
     "teardown": (teardown, "service unit port"),
     "watch": (watch, "service unit port role cursor"),
     "restoring": (restoring, "service"),
