@@ -38,6 +38,7 @@ COMMANDS = {
     "adopt": Entry("orchestrator.cli.adopt:adopt", "operate", "Write the inventory entry of a running unit."),
     "runs": Entry("orchestrator.cli.runs:runs", "understand", "List the runs recorded in this project."),
     "show": Entry("orchestrator.cli.show:show", "understand", "Show the results of a run."),
+    "schema": Entry("orchestrator.cli.schema:schema", "understand", "JSON Schema of the files you write, for editors."),
     "exit-codes": Entry("orchestrator.cli.exit_codes:exit_codes", "understand", "Print every exit code."),
     "sim": Entry("orchestrator.cli.sim:sim", "simulate", "The simulated engine: serve, env, nvidia-smi."),
 }

@@ -87,13 +87,8 @@ class _Service:
     def entry(self, hosts: dict[str, HostEntry], folder: Path, templates: tuple[Path, ...]) -> ServiceEntry | None:
         """The entry, or None when something it cannot be without has a fault. Everything is looked at first."""
         shape = self.shape
-        for key, value in (
-            ("host", shape.host),
-            ("unit", shape.unit),
-            ("port", shape.port),
-            ("engines", shape.engines),
-        ):
-            if value is None:
+        for key in shape.needed:
+            if getattr(shape, key) is None:
                 missing(self.document, self.place, key, self.faults)
         host = self._host(hosts)
         engines = self._engines(host, folder)

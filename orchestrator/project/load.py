@@ -25,7 +25,7 @@ def read_workload(document: Document, shape: shapes.Load | None, folder: Path, f
     if shape is None:
         missing(document, (), "workload", faults)
         return None
-    for key in ("prompts", "output-tokens", "concurrency"):
+    for key in shape.needed:
         missing(document, ("workload",), key, faults)
     prompts = _prompts(document, shape.prompts or [], folder, faults)
     concurrency = _concurrency(document, shape.concurrency or [], faults)

@@ -46,6 +46,7 @@ class Shape(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-"))
     not_yet: ClassVar[frozenset[str]] = frozenset()
+    needed: ClassVar[tuple[str, ...]] = ()  # keys that the readers tell as missing
     hints: ClassVar[Hints] = {}
 
 
@@ -78,6 +79,8 @@ class Host(Shape):
 class ModelFile(Shape):
     """`model` of a service: where the model's config.json is."""
 
+    needed = ("config",)
+
     config: Text | None = None
 
 
@@ -102,6 +105,7 @@ class Service(Shape):
     """One entry under `services`."""
 
     not_yet = frozenset({"nodes", "guard", "nightly"})
+    needed = ("host", "unit", "port", "engines")
     hints: ClassVar[Hints] = {
         "env": "did you mean environment?",
         "exec-start": "the command line is built from engine and flags",
@@ -134,6 +138,7 @@ class InventoryFile(Shape):
     """The whole of `inventory.yaml`."""
 
     not_yet = frozenset({"store", "database", "notify", "nightly", "teams"})
+    needed = ("services",)
 
     hosts: dict[str, Host] = {}
     services: dict[str, Service] = {}
@@ -157,6 +162,7 @@ class Lengths(Shape):
 class Load(Shape):
     """The `workload` of a sweep."""
 
+    needed = ("prompts", "output-tokens", "concurrency")
     not_yet = frozenset({"rate", "rates", "trace", "input-tokens", "token-ids", "mix", "slo", "think-time"})
 
     name: Name = "default"
@@ -215,6 +221,7 @@ class SweepFile(Shape):
     """The whole of a sweep file."""
 
     not_yet = frozenset({"mix", "nodes", "engine", "workloads", "search", "confirm", "stop-when", "checks"})
+    needed = ("service", "workload")
     hints: ClassVar[Hints] = {"axes": "did you mean grid?", "env": "did you mean environment?"}
 
     service: Text | None = None

@@ -37,7 +37,7 @@ class Misread(ValueError):
         self.problem = problem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reader(Generic[Value]):
     """Reads one kind of value; ``form`` is JSON Schema that accepts at least what ``read`` does."""
 
@@ -115,7 +115,7 @@ def duration(least_s: float, most_s: float = LONGEST_S) -> Reader[float]:
     return Reader(read, DURATION)
 
 
-def gibibytes(least_gib: float, most_gib: float) -> Callable[[Any], float]:
+def gibibytes(least_gib: float, most_gib: float) -> Reader[float]:
     """A reader of sizes such as 95.6GiB or 97887MiB; gives GiB."""
     accepted = "a size such as 95.6GiB or 97887MiB"
 
@@ -130,7 +130,7 @@ def gibibytes(least_gib: float, most_gib: float) -> Callable[[Any], float]:
             raise Misread(f"a size from {least_gib:g}GiB to {most_gib:g}GiB")
         return gib
 
-    return read
+    return Reader(read, {"type": "string", "pattern": f"^(?:{_SIZE.pattern})$"})
 
 
 def text(node: Any) -> str:
