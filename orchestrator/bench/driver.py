@@ -99,7 +99,7 @@ class ProcessLoad:
             raise BenchFault(
                 f"{self._endpoint.url} does not say which model it serves",
                 cause="/v1/models did not answer with a list of models",
-                remedy="check the address, or name the model with --model",
+                remedy="check the address and the API key; tune bench can be told the model: --model",
             )
         return model
 
@@ -139,7 +139,7 @@ class _Program:
         return BenchFault(
             f"the load program {what} (exit code {code})",
             evidence=tuple(self._last_words),
-            remedy="run it again with --debug; the lines above are its own",
+            remedy="the lines above are its own last words; run it again",
         )
 
     def end(self) -> int:

@@ -24,12 +24,18 @@ def plan(ctx: click.Context, sweep_file: Path, as_json: bool) -> None:
 
     Exit 3 when the plan does not fit its budget.
     """
+    show_plan(current_folder(ctx), sweep_file, as_json=as_json)
+
+
+def show_plan(folder: Path, sweep_file: Path, *, as_json: bool = False, rehearsal: bool = False) -> None:
+    """Print the plan. Raises ``InputRefused``, and ``BadAnswer`` for one that cannot be run as it is."""
     import json  # noqa: PLC0415 - start-up time of `tune --help`, here and below
 
+    from orchestrator.cli.terminal import width  # noqa: PLC0415
     from orchestrator.report.plan import plan_text  # noqa: PLC0415
 
-    made = planned(current_folder(ctx), sweep_file)
-    click.echo(json.dumps(made.as_json(), indent=2) if as_json else plan_text(made))
+    made = planned(folder, sweep_file, rehearsal=rehearsal)
+    click.echo(json.dumps(made.as_json(), indent=2) if as_json else plan_text(made, width=width()))
     refuse_unfit(made)
 
 
@@ -39,8 +45,11 @@ def current_folder(ctx: click.Context) -> Path:
     return Path(folder)
 
 
-def planned(folder: Path, sweep_file: Path) -> Plan:
-    """The plan of a sweep file now, with the start times recorded in this project. Raises ``InputRefused``."""
+def planned(folder: Path, sweep_file: Path, *, rehearsal: bool) -> Plan:
+    """The plan of a sweep file now, with the start times recorded in this project. Raises ``InputRefused``.
+
+    A ``rehearsal`` goes by rehearsed starts, and does not end at a real hour.
+    """
     from datetime import datetime  # noqa: PLC0415
 
     from orchestrator.core.plan import facts_of  # noqa: PLC0415
@@ -55,8 +64,9 @@ def planned(folder: Path, sweep_file: Path) -> Plan:
         from orchestrator.store.store import Store  # noqa: PLC0415
 
         with Store.open(project.state, create=False) as store:
-            recorded = launch_times(store, sweep.service, rehearsal=False)
-    return decide(sweep, facts_of(sweep.service), recorded, now=datetime.now().astimezone())
+            recorded = launch_times(store, sweep.service, rehearsal=rehearsal)
+    now = None if rehearsal else datetime.now().astimezone()
+    return decide(sweep, facts_of(sweep.service), recorded, now=now)
 
 
 def refuse_unfit(made: Plan) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from orchestrator.cli.logfile import LogFile
 from orchestrator.cli.progress import Progress
 from orchestrator.cli.recorded import launch_times
 from orchestrator.cli.signals import Signals, heeded
+from orchestrator.cli.terminal import width
 from orchestrator.cli.wiring import pretended_doors, real_doors
 from orchestrator.core.history import RunHistory
 from orchestrator.core.plan import Plan, facts_of, plan
@@ -38,7 +38,6 @@ class Request:
     folder: Path
     sweep_file: Path
     sim: bool
-    dry_run: bool
     yes: bool
     resume: str | None
     faults: tuple[str, ...]
@@ -54,9 +53,7 @@ def run(request: Request) -> None:
         recorded = launch_times(store, sweep.service, rehearsal=request.sim)
         now = None if request.sim else _here()  # a pretended night does not end at a real hour
         made = plan(sweep, facts_of(sweep.service), recorded, now=now)
-        click.echo(plan_text(made, width=_width(), following=None if request.dry_run else ""))
-        if request.dry_run:
-            return
+        click.echo(plan_text(made, width=width(), following=""))
         _refuse_blocked(made)
         earlier = _earlier(store, request, sweep, made)
         run_id = earlier.run.run if earlier else store.new_run_id()
@@ -95,7 +92,7 @@ def _run(
         except TuneError as error:
             failure = error
     if failure is None or store.levels_done(run_id):
-        click.echo(run_text(store.read(run_id), width=_width()))
+        click.echo(run_text(store.read(run_id), width=width()))
     if failure is not None:
         raise failure
 
@@ -188,6 +185,8 @@ def _outlook(made: Plan, past: Past | None) -> Outlook:
         launches=launches,
         start_s=made.estimate.usual_start_s,
         measure_s=made.estimate.measure_s / max(1, launches) if past is None else None,
+        maximize=made.objective.maximize,
+        concurrency=made.objective.concurrency,
     )
 
 
@@ -221,7 +220,3 @@ def _say(text: str) -> None:
 
 def _here() -> datetime:
     return datetime.now().astimezone()
-
-
-def _width() -> int:
-    return max(80, shutil.get_terminal_size((80, 24)).columns)

@@ -12,7 +12,7 @@ from orchestrator.errors import Interrupted
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Flag:
+class Cancellation:
     """A ``core.ports.Cancel`` that a signal handler can raise."""
 
     def __init__(self) -> None:
@@ -37,8 +37,8 @@ class Signals:
     """``cancel`` fires at the first signal, ``abandon`` at the second."""
 
     def __init__(self) -> None:
-        self.cancel = Flag()
-        self.abandon = Flag()
+        self.cancel = Cancellation()
+        self.abandon = Cancellation()
 
     def arrive(self) -> str:
         """Count one signal; what to say to the user now."""

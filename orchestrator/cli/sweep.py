@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli.plan import current_folder, show_plan
+
 if TYPE_CHECKING:
     from orchestrator.cli.running import Request
 
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
     "faults",
     metavar="SLUG=FAULT",
     multiple=True,
-    help="With --sim: how a config fails (dies-at-start, never-ready, hangs). Repeatable.",
+    help="With --sim: how a config fails: dies-at-start, never-ready, hangs, never-answers, exits-2 or "
+    "dies-under-load; SLUG * is every config. Repeatable.",
 )
 @click.pass_context
 def sweep(
@@ -45,16 +48,20 @@ def sweep(
 
     \b
     tune sweep sweeps/k26_pp.yaml --sim      rehearse a night in seconds
-    tune sweep sweeps/k26_pp.yaml            the plan, one question, then the night
-    tune sweep sweeps/k26_pp.yaml --resume   after a crash: nothing lost, nothing measured twice
+    tune sweep sweeps/k26_pp.yaml            plan, one question, then the night
+    tune sweep sweeps/k26_pp.yaml --resume   go on after a crash
+
+    What was measured before a crash is neither lost nor measured again.
     """
+    if dry_run:
+        show_plan(current_folder(ctx), sweep_file, rehearsal=sim)
+        return
     from orchestrator.cli.running import Request, run  # noqa: PLC0415 - start-up time of `tune --help`
 
     request: Request = Request(
         folder=ctx.obj["folder"],
         sweep_file=sweep_file,
         sim=sim,
-        dry_run=dry_run,
         yes=yes,
         resume=resume,
         faults=faults,

@@ -45,7 +45,7 @@ class Estimate:
 
     @property
     def total_s(self) -> float:
-        """From the first measurement to production serving again."""
+        """From the first measurement to the last, which is of production serving again."""
         return self.start_s + self.measure_s
 
 

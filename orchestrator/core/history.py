@@ -13,11 +13,11 @@ from typing import Any, Literal
 from orchestrator.core.results import LevelFigures, Spread
 
 RunState = Literal["open", "done", "failed", "interrupted"]
-RestoreState = Literal["under-way", "verified", "not-verified"]
-TrialState = Literal["planned", "alias", "open", "measured", "failed", "interrupted"]
+RunRestoreState = Literal["under-way", "verified", "not-verified"]
+TrialState = Literal["planned", "alias", "ruled-out", "left-out", "open", "measured", "failed", "interrupted"]
 LaunchState = Literal["starting", "ready", "ended", "failed", "interrupted"]
 LevelState = Literal["open", "measured", "failed", "invalid", "interrupted"]
-Role = Literal["candidate", "production"]
+TrialRole = Literal["candidate", "production"]
 Purpose = Literal["measure", "warm-up"]
 
 ANSWERED: frozenset[LevelState] = frozenset({"measured", "failed", "invalid"})
@@ -43,7 +43,7 @@ class RunRow:
     resumes: int
     exit_code: int | None
     host_state: str | None
-    restore_state: RestoreState | None
+    restore_state: RunRestoreState | None
     restore_s: float | None
     restore_detail: str | None
     tool_version: str
@@ -54,14 +54,19 @@ class RunRow:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRow:
-    """One config of a run. ``trial`` is its slug; an ``alias`` is never launched."""
+    """One config of a run. ``trial`` is its slug; an ``alias`` is never measured.
+
+    ``reason``: why it was set aside; ``because``: the config whose failure or settings decided that.
+    """
 
     run: str
     trial: str
     order: int
-    role: Role
+    role: TrialRole
     state: TrialState
     alias_of: str | None
+    because: str | None
+    reason: str | None
     config_id: str
     config_json: str
 

@@ -1,7 +1,7 @@
 """The prompts that have a name. Three tasks that make a model write at length, and a greeting to wake it.
 
-The three are those of the run this tool grew out of; their wording is part of a workload's digest, so a change
-here makes old and new levels incomparable.
+The three set the tasks of the original run (``sweeps/k26_original.yaml``). Their wording is part of a workload's
+digest, so a change here makes old and new levels incomparable.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from orchestrator.sim.gpu_log import GpuReading
 from orchestrator.sim.memory import IDLE_MIB
-from orchestrator.sim.settings import CARD_MIB, CARD_NAME
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +87,3 @@ def _read(path: Path) -> list[GpuState]:
         return [GpuState(**gpu) for gpu in content["gpus"]] if is_alive else []
     except (OSError, ValueError, KeyError, TypeError):
         return []
-
-
-__all__ = ["CARD_MIB", "CARD_NAME", "GpuState", "StateFile", "read_states", "state_of"]

@@ -11,7 +11,6 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-HEAD_LIMIT = 64 * 1024
 BODY_LIMIT = 64 * 2**20
 
 

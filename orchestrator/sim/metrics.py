@@ -18,7 +18,6 @@ class Counters:
 
     requests: int = 0
     prompt_tokens: int = 0
-    generation_tokens: int = 0
     cached_tokens: int = 0
     aborted: int = 0
     first_token_s: list[float] = field(default_factory=lambda: [0.0, 0.0])  # sum, count

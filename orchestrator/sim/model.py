@@ -109,7 +109,6 @@ class PipelineEngine:
         self.now = start
         self.log = GpuLog(settings.pp)
         self.generated = 0  # output tokens so far
-        self.prompted = 0  # prompt tokens so far
         self.decode_passes = {"graph": 0, "eager": 0}
         self.kv_capacity = kv_tokens
         self._chunk_rounds = chunk_rounds
@@ -272,7 +271,6 @@ class PipelineEngine:
                 if request.finished is not None:
                     continue
                 request.first = self.now
-                self.prompted += request.prompt_tokens
                 if not slot.requests:
                     slot.decodes = []
                 request._decodes, request._start = slot.decodes, len(slot.decodes)

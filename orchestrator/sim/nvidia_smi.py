@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from orchestrator.sim.gpus import CARD_MIB, CARD_NAME, GpuState, read_states
+from orchestrator.sim.gpus import GpuState, read_states
+from orchestrator.sim.settings import CARD_MIB, CARD_NAME
 
 DRIVER = "580.95.05"
 _Field = Callable[[GpuState], str]

@@ -42,7 +42,7 @@ def find_run(connection: Connection, reference: str | None) -> str:
 
 def summaries(connection: Connection) -> tuple[history.RunSummary, ...]:
     """Every run, the latest first."""
-    states = defaultdict(lambda: defaultdict(int))  # type: defaultdict[str, defaultdict[str, int]]
+    states: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     counted = (
         select(trial.c.run, trial.c.state, func.count())
         .where(trial.c.role == "candidate")

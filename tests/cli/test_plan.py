@@ -49,6 +49,15 @@ def test_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.parametrize("sweep", [NIGHT, changed(NIGHT, "hours: 9", "hours: 2")], ids=["fits", "too long"])
+def test_a_dry_run_is_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str], sweep: str) -> None:
+    write_project(tmp_path, sweep=sweep)
+    before = sorted(tmp_path.rglob("*"))
+    plan = (tune(tmp_path, "plan", "sweeps/night.yaml"), *capsys.readouterr())
+    assert (tune(tmp_path, "sweep", "sweeps/night.yaml", "--dry-run"), *capsys.readouterr()) == plan
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_plan_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_project(tmp_path, sweep=NIGHT)
     assert tune(tmp_path, "plan", "sweeps/night.yaml", "--json") == 0
