@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test fmt lint types imports unit hosts bench clean
+.PHONY: help demo test fmt lint types imports unit hosts docs clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -37,6 +37,9 @@ unit: .venv/.installed
 
 hosts: .venv/.installed  ## tests on real systemd and sshd hosts (needs root, systemd-nspawn, sshd)
 	$(BIN)/pytest -m hosts
+
+docs: .venv/.installed  ## write docs/flags.md anew from the catalogue
+	$(BIN)/python -c 'from orchestrator.core.flags.page import catalogue_page; print(catalogue_page(), end="")' > docs/flags.md
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from orchestrator.core.flags.rules import RULES
 from orchestrator.core.flags.versions import parsed, within
 from orchestrator.core.flags.writing import choices_in, form_for
 
+PAGE = Path(__file__).parents[3] / "docs" / "flags.md"
 SAMPLED = ("0.5.3", "0.5.7", "0.5.9", "0.5.12.post1", "0.5.14", "0.5.18", "0.5.20", "0.5.22", "0.5.23")
 
 
@@ -118,6 +120,10 @@ def test_the_page_has_every_name_and_every_rule() -> None:
     missing = [name for name in (*names(), *(rule.id for rule in RULES)) if f"| `{name}` |" not in page]
     assert missing == []
     assert page.startswith("# Settings of SGLang 0.5.3 to 0.5.23\n\n## model\n\n| name | value |")
+
+
+def test_the_page_on_disk_is_this_one() -> None:
+    assert PAGE.read_text(encoding="utf-8") == catalogue_page(), "make docs writes it anew"
 
 
 def test_a_row_of_the_page() -> None:
