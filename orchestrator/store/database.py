@@ -15,16 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from orchestrator.store import faults
 
 NAME = "tune.db"
-MIGRATIONS = Path(__file__).parent / "migrations"
+STEPS = Path(__file__).parent / "migrations" / "versions"  # r0001_what.py is the step to layout 0001
 WRITES = "tune_writes"  # execution option: take the write lock when the transaction begins
 
 
@@ -87,8 +84,8 @@ def _create(folder: Path) -> None:
 
 def _bring_up_to_date(engine: Engine, path: Path) -> None:
     version = _version(engine)
-    head, known = _layouts()
-    if version == head:
+    known = _layouts()
+    if version == known[-1]:
         return
     if version is None:
         raise faults.not_ours(path)
@@ -106,24 +103,16 @@ def _version(engine: Engine) -> str | None:
         return None if row is None else str(row[0])
 
 
-def _layouts() -> tuple[str | None, frozenset[str]]:
-    """The newest layout's number and all numbers known."""
-    script = ScriptDirectory.from_config(_config())
-    return script.get_current_head(), frozenset(step.revision for step in script.walk_revisions())
+def _layouts() -> list[str]:
+    """The numbers of all known layouts, the newest last."""
+    return sorted(step.name[1:5] for step in STEPS.glob("r[0-9]*.py"))
 
 
 def _upgrade(connection: Connection) -> None:
-    """Run the missing migrations in the caller's transaction: all of them or none."""
-    config = _config()
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    # Importing Alembic takes longer than most commands, and is for the moments when the layout changes.
+    from orchestrator.store.upgrading import upgrade  # noqa: PLC0415
 
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    return config
+    upgrade(connection)
 
 
 def _engine(path: Path, busy_timeout_s: float) -> Engine:

@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect
 
 from orchestrator.core.events import Event, LevelEnded
 from orchestrator.errors import StoreFault
 from orchestrator.store import Store
 from orchestrator.store.schema import metadata
+from orchestrator.store.upgrading import MIGRATIONS
 from tests.store.story import Story, until_killed, whole_night
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +48,23 @@ def execute(folder: Path, *statements: str) -> None:
         connection.execute(statement)
     connection.commit()
     connection.close()
+
+
+def test_the_files_are_named_after_the_layouts_they_make() -> None:
+    """By their names the store knows whether it is up to date, without loading Alembic."""
+    script = ScriptDirectory(str(MIGRATIONS))
+    steps = {Path(step.path).name[1:5]: step.revision for step in script.walk_revisions()}
+    assert all(name == revision for name, revision in steps.items())
+    assert script.get_current_head() == max(steps)
+
+
+def test_opening_what_is_up_to_date_does_not_load_alembic(filled: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from orchestrator.store import Store; "
+        "Store.open(Path(sys.argv[1]), create=False).close(); print('alembic' in sys.modules)"
+    )
+    answer = subprocess.run([sys.executable, "-c", program, str(filled)], capture_output=True, text=True, check=True)
+    assert answer.stdout == "False\n"
 
 
 def test_the_migrations_make_exactly_the_schema(tmp_path: Path) -> None:
