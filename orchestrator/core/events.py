@@ -57,6 +57,20 @@ class TrialPlanned(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrialSetAside(Event):
+    """A config is not measured (any more), without a failure of its own. ``because``: the config that decided it.
+
+    ``ruled-out``: another one failed, and this one cannot do better. ``left-out``: there is no time for it.
+    ``alias``: once started, it turned out to run with the settings of ``because``.
+    """
+
+    trial: str
+    state: Literal["ruled-out", "left-out", "alias"]
+    reason: str
+    because: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class LaunchStarted(Event):
     """The engine is being started. ``build`` is the fingerprint's content: engine, driver, template, model."""
 

@@ -14,7 +14,7 @@ from orchestrator.core.results import LevelFigures, Spread
 
 RunState = Literal["open", "done", "failed", "interrupted"]
 RunRestoreState = Literal["under-way", "verified", "not-verified"]
-TrialState = Literal["planned", "alias", "open", "measured", "failed", "interrupted"]
+TrialState = Literal["planned", "alias", "ruled-out", "left-out", "open", "measured", "failed", "interrupted"]
 LaunchState = Literal["starting", "ready", "ended", "failed", "interrupted"]
 LevelState = Literal["open", "measured", "failed", "invalid", "interrupted"]
 TrialRole = Literal["candidate", "production"]
@@ -54,7 +54,10 @@ class RunRow:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRow:
-    """One config of a run. ``trial`` is its slug; an ``alias`` is never launched."""
+    """One config of a run. ``trial`` is its slug; an ``alias`` is never measured.
+
+    ``reason``: why it was set aside; ``because``: the config whose failure or settings decided that.
+    """
 
     run: str
     trial: str
@@ -62,6 +65,8 @@ class TrialRow:
     role: TrialRole
     state: TrialState
     alias_of: str | None
+    because: str | None
+    reason: str | None
     config_id: str
     config_json: str
 

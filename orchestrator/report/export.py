@@ -25,7 +25,7 @@ _KEYS = ("run", "trial", "launch", "level")
 # In the CSV: the columns of a level under their own names, those of what is around it with the table's name in
 # front. Long texts and nested values are in the JSON only.
 _RUN = ("sweep", "service", "host", "state", "tool_version", "sweep_digest")
-_TRIAL = ("order", "role", "state", "alias_of", "config_id", "config_json")
+_TRIAL = ("order", "role", "state", "alias_of", "because", "reason", "config_id", "config_json")
 _LAUNCH = ("state", "build_id", "started_at", "ready_s", "failure_class", "verdict", "explanation", "failed_after_s")
 _FILE = ("path", "sha256", "count")
 _NESTED = ("client", "request_file", "telemetry")

@@ -50,6 +50,8 @@ class Board:
     ready_since: datetime | None = None
     launched: int = 0
     settled: set[str] = field(default_factory=set)
+    set_aside: set[str] = field(default_factory=set)
+    saved: int = 0  # launches that will not be made because of it
     measuring: bool = False  # the level under way, or just over, is no warm-up
     stand: str = ""
     start: str = ""
@@ -81,12 +83,13 @@ class Board:
                 self._ready(event)
             case events.LevelStarted() | events.LevelProgress() | events.LevelEnded():
                 self._level(event)
+            case events.TrialSetAside():
+                return self._set_aside(event)
             case events.LaunchEnded() | events.LaunchFailed():
                 return self._finish(event)
-            case events.RestoreBegan():
-                self.restoring_since, self.current, self.stand = self.now, None, ""
-            case events.Restored():
-                self.restoring_since, self.restored, self.stand = None, True, ""
+            case events.RestoreBegan() | events.Restored():
+                self.restored = isinstance(event, events.Restored)
+                self.restoring_since, self.current, self.stand = None if self.restored else self.now, None, ""
             case events.RunEnded():
                 self.over = True
             case _:
@@ -102,7 +105,9 @@ class Board:
     def _launch(self, event: events.LaunchStarted) -> None:
         self.current, self.current_since, self.ready_since = event.trial, self.now, None
         self.stand, self.start = "", ""
-        self.launched += event.trial != self.production
+        if event.trial != self.production:
+            self.launched += 1
+            self.restored = False  # what an earlier run had left was put back before
 
     def _ready(self, event: events.LaunchReady) -> None:
         self.ready_since, self.stand = self.now, ""
@@ -122,8 +127,21 @@ class Board:
             found = self.figures.setdefault(event.trial, {})
             found.setdefault(event.figures.concurrency, []).append(event)
 
-    def _finish(self, event: events.LaunchEnded | events.LaunchFailed) -> str:
+    def _set_aside(self, event: events.TrialSetAside) -> str | None:
+        """What has no time is said once, in a note, not config by config."""
+        if event.trial not in self.set_aside and event.trial != self.current:
+            self.saved += self.outlook.launches // max(1, self.outlook.configs)
+        self.settled.add(event.trial)
+        self.set_aside.add(event.trial)
+        if event.state == "left-out":
+            return None
+        return f"  – {pad(clean(event.trial), NAME)} {clean(f'{event.state}: {event.reason}')}"
+
+    def _finish(self, event: events.LaunchEnded | events.LaunchFailed) -> str | None:
         trial = event.trial
+        if trial in self.set_aside and isinstance(event, events.LaunchEnded):
+            self.current, self.stand = None, ""  # it was set aside once it was seen what it runs with
+            return None
         if isinstance(event, events.LaunchEnded) and self.ready_since is not None and self.now is not None:
             took = (self.now - self.ready_since).total_seconds()
             if trial == self.production:
@@ -178,7 +196,7 @@ class Board:
         closing = start if self.outlook.restores else 0.0
         if self.restoring_since is not None:
             return max(0.0, closing - (self.now - self.restoring_since).total_seconds())
-        left = max(0, self.outlook.launches - self.launched) * (start + measure) + closing
+        left = max(0, self.outlook.launches - self.launched - self.saved) * (start + measure) + closing
         if self.current is not None and self.ready_since is not None:
             left += max(0.0, measure - (self.now - self.ready_since).total_seconds())
         elif self.current is not None and self.current_since is not None:

@@ -36,6 +36,11 @@ def _trial_planned(event: events.TrialPlanned) -> str:
 
 
 @sentence.register
+def _trial_set_aside(event: events.TrialSetAside) -> str:
+    return clean(f"{event.trial}: {event.state.replace('-', ' ')}: {event.reason}")
+
+
+@sentence.register
 def _launch_started(event: events.LaunchStarted) -> str:
     return clean(f"{event.trial}: launch {event.launch}")
 

@@ -60,14 +60,15 @@ def _counts(history: RunHistory, meant: Intent) -> str:
     if not configs:
         return "no config was planned"
     states = [trial.trial.state for trial in configs]
-    left_out = sum(trial.trial.trial in meant.left_out and trial.trial.state == "planned" for trial in configs)
+    waiting = sum(trial.trial.trial in meant.left_out and trial.trial.state == "planned" for trial in configs)
     said = [f"{states.count('measured')} of {count(len(configs), 'config')} measured"]
     for number, what in (
         (states.count("failed"), "failed"),
+        (states.count("ruled-out"), "ruled out"),
         (states.count("interrupted"), "interrupted"),
         (states.count("open"), "under way"),
-        (left_out, "left out by the budget"),
-        (states.count("planned") - left_out, "not reached"),
+        (states.count("left-out") + waiting, "left out by the budget"),
+        (states.count("planned") - waiting, "not reached"),
     ):
         said += [f"{number} {what}"] if number else []
     return ", ".join(said)
@@ -120,11 +121,14 @@ def _watts(readings: Sequence[Reading]) -> str:
 def _instead(trial: TrialHistory, meant: Intent) -> str:
     row = trial.trial
     if row.state == "alias":
-        return clean(f"the same as {row.alias_of}: not launched")
+        done = "measured once" if trial.launches else "not launched"
+        return clean(f"the same as {row.alias_of}: {done}")
+    if row.state == "ruled-out":
+        return clean(f"ruled out by {row.because}")
     failed = _failure(trial)
     if failed is not None:
         return failed
-    if row.trial in meant.left_out:
+    if row.state == "left-out" or row.trial in meant.left_out:
         return "not measured: left out by the budget"
     words = {"interrupted": "not measured: interrupted", "open": "under way", "failed": "nothing measured"}
     return words.get(row.state, "not measured")
@@ -235,11 +239,25 @@ def _troubles(history: RunHistory, width: int) -> list[str]:
                 lines += folded(level.state, clean(said), width)
         if _any_measured(trial) and (failed := _failure(trial)):
             lines += folded("failed", clean(f"{trial.trial.trial}: {failed.removeprefix('failed: ')}"), width)
+    lines += _ruled_out(history, width)
     for note in history.notes[-_NOTES:]:
         about = f"{note.trial}: " if note.trial else ""
         lines += folded("note", clean(f"{about}{note.text}"), width)
     if len(history.notes) > _NOTES:
         lines += folded("", f"… and {len(history.notes) - _NOTES} earlier: tune show {history.run.run} --json", width)
+    return lines
+
+
+def _ruled_out(history: RunHistory, width: int) -> list[str]:
+    """Why configs were never started, those with one reason together."""
+    said: dict[str, list[str]] = {}
+    for trial in history.trials:
+        if trial.trial.state == "ruled-out" and trial.trial.reason:
+            said.setdefault(trial.trial.reason, []).append(trial.trial.trial)
+    lines: list[str] = []
+    for reason, slugs in said.items():
+        more = f" and {len(slugs) - _NEXT} more" if len(slugs) > _NEXT else ""
+        lines += folded("ruled out", clean(f"{', '.join(slugs[:_NEXT])}{more}: {reason}"), width)
     return lines
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from orchestrator.core.clean import clean, clean_lines
+from orchestrator.core.config import FlagValue
 from orchestrator.core.figures import original_line
 from orchestrator.core.history import LaunchHistory, LaunchRow, LevelRow, RunHistory, TrialHistory, figures_of
+from orchestrator.core.readiness import setting_differences
 from orchestrator.errors import InputRefused
 from orchestrator.report import standing
 from orchestrator.report.show import marks
@@ -31,8 +33,12 @@ def trial_text(history: RunHistory, trial: TrialHistory, *, width: int = 80) -> 
     lines += folded("config", clean(f"{trial.trial.config_id}: {settings_words(trial)}"), width)
     if trial.trial.alias_of:
         lines += folded("same as", clean(trial.trial.alias_of), width)
+    if trial.trial.reason:
+        lines += folded(trial.trial.state.replace("-", " "), clean(trial.trial.reason), width)
+    flags = json.loads(trial.trial.config_json)["flags"]
+    asked = {name: tuple(value) if isinstance(value, list) else value for name, value in flags.items()}
     for launch in trial.launches:
-        lines += ["", *_launch(launch, width, named=_named(history))]
+        lines += ["", *_launch(launch, asked, width, named=_named(history))]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -101,12 +107,19 @@ def _named(history: RunHistory) -> bool:
     return standing.has_several_workloads(standing.points(history))
 
 
-def _launch(history: LaunchHistory, width: int, *, named: bool) -> list[str]:
+def _differences(launch: LaunchRow, asked: Mapping[str, FlagValue]) -> list[str]:
+    """What the engine made of the settings it was asked for, by its own word; nothing where it does not say."""
+    return list(setting_differences(asked, launch.settings or {}))
+
+
+def _launch(history: LaunchHistory, asked: Mapping[str, FlagValue], width: int, *, named: bool) -> list[str]:
     launch = history.launch
     lines = folded("launch", clean(f"{launch.launch}, {_began(launch)}"), width)
     lines += folded(
         "build", clean(" · ".join(f"{name} {value}" for name, value in launch.build.items() if value)), width
     )
+    for number, difference in enumerate(_differences(launch, asked)):
+        lines += folded("" if number else "runs with", clean(difference), width)
     lines += _levels(history.levels, width, named=named)
     if launch.failure_class is not None:
         lines += failure_lines(launch, width)

@@ -147,6 +147,13 @@ def _trial_planned(told: events.TrialPlanned, connection: Connection) -> None:
 
 
 @_apply.register
+def _trial_set_aside(told: events.TrialSetAside, connection: Connection) -> None:
+    why = {"because": storable(told.because), "reason": storable(told.reason)}
+    alias = {"alias_of": storable(told.because)} if told.state == "alias" else {}
+    _change_trial(connection, told, told.trial, told.state, {**why, **alias})
+
+
+@_apply.register
 def _launch_started(told: events.LaunchStarted, connection: Connection) -> None:
     key = (launch.c.run == told.run) & (launch.c.trial == told.trial) & (launch.c.launch == told.launch)
     if connection.execute(select(launch.c.number).where(key)).first() is not None:
@@ -154,7 +161,7 @@ def _launch_started(told: events.LaunchStarted, connection: Connection) -> None:
     content = storable(told.build)
     build_id = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
     connection.execute(insert(build).values(build_id=build_id, build=content).on_conflict_do_nothing())
-    _change_trial(connection, told, told.trial, "open")
+    _change_trial(connection, told, told.trial, "open", {"because": None, "reason": None})
     connection.execute(
         insert(launch).values(
             **_columns(told, "run", "trial", "launch", "argv", "unit_text"),
@@ -202,6 +209,9 @@ def _launch_failed(told: events.LaunchFailed, connection: Connection) -> None:
 def _launch_ended(told: events.LaunchEnded, connection: Connection) -> None:
     _change_launch(connection, told, told.trial, told.launch, {"state": "ended", "phase": None, "ended_at": told.at})
     cut = _close_open_levels(connection, told, _levels_of(told), "interrupted", None)
+    ours = (trial.c.run == told.run) & (trial.c.trial == told.trial)
+    if connection.execute(select(trial.c.state).where(ours)).scalar() == "alias":
+        return
     of_trial = (level.c.run == told.run) & (level.c.trial == told.trial) & (level.c.purpose == "measure")
     measured = connection.execute(
         select(func.count()).select_from(level).where(of_trial & (level.c.state == "measured"))
@@ -319,9 +329,11 @@ def _change_launch(
         raise _untrue(told, f"launch {name} was never started")
 
 
-def _change_trial(connection: Connection, told: events.Event, name: str, state: str) -> None:
+def _change_trial(
+    connection: Connection, told: events.Event, name: str, state: str, more: Mapping[str, Any] | None = None
+) -> None:
     key = (trial.c.run == told.run) & (trial.c.trial == name)
-    if connection.execute(update(trial).where(key).values(state=state)).rowcount != 1:
+    if connection.execute(update(trial).where(key).values({"state": state, **(more or {})})).rowcount != 1:
         raise _untrue(told, f"config {name} was never planned")
 
 

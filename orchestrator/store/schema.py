@@ -81,6 +81,8 @@ trial = Table(
     Column("role", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("alias_of", Text),
+    Column("because", Text),
+    Column("reason", Text),
     Column("config_id", Text, ForeignKey("config.config_id"), nullable=False, index=True),
 )
 

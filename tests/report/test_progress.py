@@ -28,6 +28,32 @@ def test_finished_configs_leave_a_line() -> None:
     assert heard.lines(80) == []
 
 
+def test_what_is_set_aside_leaves_a_line_and_costs_no_time() -> None:
+    heard, story = board(), Story()
+    for event in [story.started(), *story.planned(), story.launching("pp4.tp2.d0"), story.too_small("pp4.tp2.d0")]:
+        heard.hear(event)
+    left = heard.left_s()
+    reason = "kv-too-small of pp4.tp2.d0"
+    line = heard.hear(
+        events.TrialSetAside(**story.at(0), trial="pp8.d0", state="ruled-out", because="pp4.tp2.d0", reason=reason)
+    )
+    assert line == f"  – pp8.d0            ruled-out: {reason}"
+    assert heard.left_s() == (left or 0) - 900 - 1500
+    assert heard.hear(events.TrialSetAside(**story.at(0), trial="pp8.d8", state="left-out", reason="")) is None
+    assert heard.left_s() == 900
+
+
+def test_a_launch_that_turned_out_to_be_anothers_is_not_called_unmeasured() -> None:
+    heard, story = board(), Story()
+    for event in [story.started(), *story.planned(), story.launching("pp8.d8"), *story.ready("pp8.d8")]:
+        heard.hear(event)
+    line = heard.hear(
+        events.TrialSetAside(**story.at(0), trial="pp8.d8", state="alias", because="pp8.d0", reason="the same")
+    )
+    assert line == "  – pp8.d8            alias: the same"
+    assert heard.hear(story.stopped("pp8.d8")) is None
+
+
 def test_a_gain_is_shown_where_production_was_measured_too() -> None:
     heard = board(Outlook(configs=3, launches=3, concurrency=8))
     lines = [line for event in whole_night(Story()) if (line := heard.hear(event)) is not None]

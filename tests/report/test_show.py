@@ -289,6 +289,25 @@ def test_an_alias_and_a_config_left_out_are_rows_too(read: Read) -> None:
     assert "  pp1.d8                          the same as pp8.d0: not launched\n" in text
 
 
+def test_configs_that_were_set_aside_are_rows_with_a_reason(read: Read) -> None:
+    def night(story: Story) -> Iterator[events.Event]:
+        yield story.started()
+        yield from story.planned()
+        yield story.launching("pp4.tp2.d0")
+        yield story.too_small("pp4.tp2.d0")
+        reason = "kv-too-small of pp4.tp2.d0: the KV cache would be no larger"
+        yield events.TrialSetAside(
+            **story.at(1), trial="pp8.d8", state="ruled-out", because="pp4.tp2.d0", reason=reason
+        )
+        yield events.TrialSetAside(**story.at(1), trial="pp8.d0", state="left-out", reason="no time")
+
+    text = run_text(read(night(Story())))
+    assert "0 of 3 configs measured, 1 failed, 1 ruled out, 1 left out by the budget" in " ".join(text.split())
+    assert "  pp8.d8                          ruled out by pp4.tp2.d0\n" in text
+    assert "  pp8.d0                          not measured: left out by the budget\n" in text
+    assert "  ruled out      pp8.d8: kv-too-small of pp4.tp2.d0: the KV cache would be no\n" in text
+
+
 def test_what_an_engine_says_cannot_drive_the_terminal(read: Read) -> None:
     def night(story: Story) -> Iterator[events.Event]:
         yield story.started()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from orchestrator.core import events
 from orchestrator.core.history import RunHistory
 from orchestrator.errors import InputRefused
 from orchestrator.report import trial
@@ -50,6 +52,22 @@ def test_a_config_that_was_cut_and_resumed(history: RunHistory) -> None:
                 steady=262 tok/s · ttft p50=0.800 p95=1.50 s · tpot p50=40.0 p95=50.0 ms
                 206 W/GPU · util 97 % · 64 of 64 as asked
     """)
+
+
+def test_what_the_engine_made_of_a_setting_stands_beside_its_numbers(tmp_path: Path) -> None:
+    story = Story()
+    with Store.open(tmp_path) as store:
+        for event in [story.started(), *story.planned(), story.launching("pp8.d8")]:
+            store.tell(event)
+        settings = {"pp_size": 8, "pp_async_batch_depth": 4}
+        where = story.where("pp8.d8")
+        store.tell(events.LaunchReady(**story.at(1), **where, seconds=9.0, invocation_id="i", settings=settings))
+        reason = "it runs with the settings of pp8.d0"
+        store.tell(events.TrialSetAside(**story.at(1), trial="pp8.d8", state="alias", because="pp8.d0", reason=reason))
+        told = store.read()
+    lines = trial.trial_text(told, trial.find_trial(told, "pp8.d8")).splitlines()
+    assert "  runs with      pp-async-batch-depth: asked 8, effective 4" in lines
+    assert f"  alias          {reason}" in lines
 
 
 def test_a_config_that_did_not_start(history: RunHistory) -> None:

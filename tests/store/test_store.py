@@ -56,6 +56,38 @@ def test_a_whole_night_is_kept(store: Store) -> None:
     assert [note.text for note in told.notes] == ["link to k26 lost for 4 s, state read again"]
 
 
+def test_a_config_that_was_set_aside_says_why_until_it_is_started(store: Store) -> None:
+    story = Story()
+    reason = "kv-too-small of pp4.tp2.d0"
+    ruled_out = events.TrialSetAside(
+        **story.at(1), trial="pp8.d8", state="ruled-out", because="pp4.tp2.d0", reason=reason
+    )
+    left_out = events.TrialSetAside(**story.at(1), trial="pp8.d0", state="left-out", reason="no time")
+    for event in [story.started(), *story.planned(), ruled_out, left_out]:
+        store.tell(event)
+    rows = {row.trial: row for row in store.trials("7f3c")}
+    assert (rows["pp8.d8"].state, rows["pp8.d8"].because, rows["pp8.d8"].reason) == ("ruled-out", "pp4.tp2.d0", reason)
+    assert (rows["pp8.d0"].state, rows["pp8.d0"].because, rows["pp8.d0"].reason) == ("left-out", None, "no time")
+
+    for event in [story.started(resumed=True), *story.planned(), story.launching("pp8.d0")]:
+        store.tell(event)
+    rows = {row.trial: row for row in store.trials("7f3c")}
+    assert (rows["pp8.d8"].state, rows["pp8.d8"].reason) == ("ruled-out", reason)
+    assert (rows["pp8.d0"].state, rows["pp8.d0"].reason) == ("open", None)
+
+
+def test_a_config_that_runs_as_another_is_its_alias(store: Store) -> None:
+    story = Story()
+    for event in [story.started(), *story.planned(), story.launching("pp8.d0"), *story.ready("pp8.d0")]:
+        store.tell(event)
+    reason = "it runs with the settings of pp8.d8"
+    store.tell(events.TrialSetAside(**story.at(1), trial="pp8.d0", state="alias", because="pp8.d8", reason=reason))
+    store.tell(story.stopped("pp8.d0"))
+    told = store.read().trials[1]
+    assert (told.trial.state, told.trial.alias_of, told.trial.reason) == ("alias", "pp8.d8", reason)
+    assert told.launches[0].launch.state == "ended"
+
+
 def test_a_launch_keeps_what_explains_its_numbers(store: Store) -> None:
     for event in whole_night(Story()):
         store.tell(event)
