@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli.completing import sweep_files
+
 if TYPE_CHECKING:
     from orchestrator.core.plan import Plan
 
 
 @click.command()
-@click.argument("sweep_file", metavar="SWEEP", type=click.Path(path_type=Path))
+@click.argument("sweep_file", metavar="SWEEP", type=click.Path(path_type=Path), shell_complete=sweep_files)
 @click.option("--json", "as_json", is_flag=True, help="The whole plan as JSON: every config, rule and number.")
 @click.pass_context
 def plan(ctx: click.Context, sweep_file: Path, as_json: bool) -> None:

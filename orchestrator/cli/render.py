@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from orchestrator.cli.completing import slugs, sweep_files
 from orchestrator.cli.plan import current_folder
 
 
 @click.command()
-@click.argument("sweep_file", metavar="SWEEP", type=click.Path(path_type=Path))
-@click.argument("slug")
+@click.argument("sweep_file", metavar="SWEEP", type=click.Path(path_type=Path), shell_complete=sweep_files)
+@click.argument("slug", shell_complete=slugs)
 @click.pass_context
 def render(ctx: click.Context, sweep_file: Path, slug: str) -> None:
     """Print the trial unit of one config of a sweep. Slugs are those of `tune plan SWEEP`.

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli.completing import runs
+
 if TYPE_CHECKING:
     from orchestrator.core.history import RunHistory
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=runs)
 @click.option("--json", "form", flag_value="json", help="Everything recorded, as JSON.")
 @click.option("--csv", "form", flag_value="csv", help="One row a load point, as CSV.")
 @click.option("--levels", "form", flag_value="levels", help="Every load point in a line of its own.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli.completing import sweep_files
 from orchestrator.cli.plan import current_folder, show_plan
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("sweep_file", metavar="SWEEP", type=click.Path(path_type=Path))
+@click.argument("sweep_file", metavar="SWEEP", type=click.Path(path_type=Path), shell_complete=sweep_files)
 @click.option("--sim", is_flag=True, help="Rehearse on the simulated engine, in virtual time.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop: the same as `tune plan`.")
 @click.option("-y", "--yes", is_flag=True, help="Agree that production stops serving for the length of the run.")
