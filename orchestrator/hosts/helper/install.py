@@ -7,10 +7,12 @@ with the host's own programs, since a helper that was altered can say of itself 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from orchestrator.core.commands import Command, Reply
 from orchestrator.core.commands.helper import HELPER_PATH, sudoers_line
+from orchestrator.core.commands.put import put
 from orchestrator.core.ports import Host
 from orchestrator.errors import HostFault
 
@@ -26,7 +28,7 @@ def ensure_helper(host: Host) -> tuple[str, ...]:
     ``tune host setup``.
     """
     user = host.run(Command(argv=("id", "-u", "-n"), parse=_text))
-    fault = _look(host)
+    fault = look(host)
     if user != "root":
         if fault is not None:
             raise HostFault(
@@ -36,27 +38,34 @@ def ensure_helper(host: Host) -> tuple[str, ...]:
             )
         return ("sudo", "-n")
     if fault is not None:
-        _put(host)
+        put_helper(host)
     return ()
 
 
-def _put(host: Host) -> None:
+def put_helper(host: Host, prefix: tuple[str, ...] = ()) -> None:
+    """Put this version's helper there, whole, and see that it lies as it should. ``prefix`` makes us root."""
     folders = ("install", "-d", "-o", "root", "-g", "root", "-m", "0755", str(PurePosixPath(_FOLDER).parent), _FOLDER)
-    host.run(Command(argv=folders, parse=_done))
-    host.put(_SOURCE.read_bytes(), HELPER_PATH, mode=0o755)
-    fault = _look(host)
+    host.run(Command(argv=(*prefix, *folders), parse=_done))
+    whole = put(_SOURCE.read_bytes(), HELPER_PATH, mode=0o755)
+    host.run(replace(whole, argv=(*prefix, *whole.argv)))
+    fault = look(host)
     if fault is not None:
         raise HostFault(f"{host.name}: the helper was put there, and yet {fault}")
 
 
-def _look(host: Host) -> str | None:
+def source_digest() -> str:
+    """SHA-256 of this version's helper."""
+    return hashlib.sha256(_SOURCE.read_bytes()).hexdigest()
+
+
+def look(host: Host) -> str | None:
     """What is wrong with the helper on the host, in words; None when it is ours and only root can change it."""
     listing = host.run(Command(argv=("stat", "-c", "%u %f", _FOLDER, HELPER_PATH), parse=_text)).splitlines()
     if listing != _MODES:
         absent = len(listing) < 2
         return f"{HELPER_PATH} is not there" if absent else f"{HELPER_PATH} or its folder is not root's alone"
     digest = host.run(Command(argv=("sha256sum", HELPER_PATH), parse=_text)).split(maxsplit=1)[0]
-    if digest != hashlib.sha256(_SOURCE.read_bytes()).hexdigest():
+    if digest != source_digest():
         return f"{HELPER_PATH} is not the one of this version of tune"
     return None
 
