@@ -124,7 +124,7 @@ class Launches:
         """
         launch = self.latest
         state = self._state_of_a_start(launch) if launch is not None else None
-        if launch is None or state is None or state.boot_id != helper.read_clock().boot:
+        if launch is None or state is None or state.phase == "ended" or state.boot_id != helper.read_clock().boot:
             return False
         if not state.supervisor.is_alive:
             for pid in _session(state):  # its engine died with it; what the engine had started may be left
@@ -132,7 +132,8 @@ class Launches:
             return False
         write_json(launch / "stop.json", {"within_s": within_s, "settle": settle})
         send(state.supervisor, signal.SIGTERM)
-        return True
+        state = read_state(launch)  # it looks for the order once more after its last word here, so none is lost
+        return state is None or state.phase != "ended"
 
     def _state_of_a_start(self, launch: Path) -> State | None:
         """A launch whose tune was killed in the middle of starting it says within moments what it is."""

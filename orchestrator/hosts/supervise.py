@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from orchestrator.hosts.helper import tune_helper as helper
 
@@ -131,7 +131,8 @@ class Supervisor:
         ended = self._until_ended(main, state)
         self._clear()
         self._write(replace(self._ended(state, ended), phase="ended"))
-        if self._settle:
+        # An order may have come while the engine was ending, by itself or at an earlier one that asked for less.
+        if self._settle or self._order().get("settle"):
             self._production_is_back()
 
     def _spawn(self) -> int:
@@ -182,13 +183,14 @@ class Supervisor:
 
     def _must_end(self, *, asked: bool) -> bool:
         if asked:
-            told = helper.read_json(str(self._folder / "stop.json")) or {}
-            self._deadline = time.monotonic() + float(told.get("within_s", STOP_S))
-            self._settle = bool(told.get("settle", False))
+            self._deadline = time.monotonic() + float(self._order().get("within_s", STOP_S))
         elif self._expired():
             self._deadline = time.monotonic() + STOP_S
             self._settle = True
         return self._deadline is not None
+
+    def _order(self) -> dict[str, Any]:
+        return helper.read_json(str(self._folder / "stop.json")) or {}
 
     def _expired(self) -> bool:
         """Nobody holds the record, or the deadline passed: say so in it, under its lock, before anything else."""
