@@ -7,9 +7,10 @@ workload's own tokens at a stated speed. Both are said beside the number.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from statistics import median
 
 from orchestrator.core.config import Config
 from orchestrator.core.levels import levels, say_ok, warm_up
@@ -31,6 +32,18 @@ class LaunchTimes:
     def of(self, config: Config) -> float | None:
         """The config's own time, else the usual one, else None."""
         return self.by_config.get(config.id, self.usual_s)
+
+
+def launch_times(starts: Iterable[tuple[str, float]]) -> LaunchTimes:
+    """Medians of recorded starts, each a config's id and the seconds until it was ready: by config, and over all."""
+    by_config: dict[str, list[float]] = {}
+    for config_id, seconds in starts:
+        by_config.setdefault(config_id, []).append(seconds)
+    everything = [seconds for times in by_config.values() for seconds in times]
+    return LaunchTimes(
+        by_config={config_id: median(times) for config_id, times in by_config.items()},
+        usual_s=median(everything) if everything else None,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +76,17 @@ class BudgetVerdict:
         return self.over_s <= 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """What launches of this very run have taken; the worst of it counts before what was assumed.
+
+    ``starts``: seconds from the order to stop what ran before until ready. ``measuring``: measured over estimated.
+    """
+
+    starts: tuple[float, ...] = ()
+    measuring: tuple[float, ...] = ()
+
+
 class Cost:
     """What the parts of a run take, in seconds."""
 
@@ -70,6 +94,7 @@ class Cost:
         self._launches = sweep.repeats.launches
         self._assumed_s = sweep.service.startup.timeout_s * START_SHARE
         self._recorded = recorded
+        self._production = production
         self._pass_s = pass_seconds(sweep.workload, sweep.repeats.per_level)
         self._restore_s = self._start_s(production)
         self._reference_s = 2 * self._pass_s if sweep.reference == "production" else 0.0
@@ -82,6 +107,23 @@ class Cost:
     def fixed_s(self) -> float:
         """What is needed even for no config at all: production measured, started again, measured again."""
         return self._restore_s + self._reference_s
+
+    @property
+    def pass_s(self) -> float:
+        """Measuring all levels of one launch."""
+        return self._pass_s
+
+    def launch_s(self, config: Config, share: float, pace: Pace) -> float:
+        """One more launch of a config with ``share`` of its levels (1.0: all), at the pace of this run."""
+        return self._next_start_s(config, pace) + share * self._pass_s * max(pace.measuring, default=1.0)
+
+    def closing_s(self, pace: Pace) -> float:
+        """What must follow the last launch: production started again and, as the reference, measured again."""
+        reference = self._reference_s / 2 * max(pace.measuring, default=1.0)
+        return self._next_start_s(self._production, pace) + reference
+
+    def _next_start_s(self, config: Config, pace: Pace) -> float:
+        return max([self._recorded.by_config.get(config.id, 0.0), *pace.starts]) or self._start_s(config)
 
     def of(self, config: Config) -> float:
         """All launches of one config with their levels."""

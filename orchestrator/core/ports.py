@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-from orchestrator.core.commands import Command
+from orchestrator.core.commands import Answer, Command
 from orchestrator.core.events import Event
 from orchestrator.core.results import GpuSample, LoadOutcome
 from orchestrator.core.units import (
@@ -25,8 +25,6 @@ from orchestrator.core.units import (
     TrialUnit,
 )
 from orchestrator.core.workload import LevelSpec
-
-Answer = TypeVar("Answer")
 
 
 class Cancel(Protocol):

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.core.commands.engine import PARSER_S, check_arguments
+from orchestrator.core.commands.helper import holder_from, record_from
 from orchestrator.core.commands.systemd import Setting, engine_version
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.ports import Clock
 from orchestrator.core.units import (
     SIMULATED_PACKAGE,
-    Holder,
     HostRecord,
     Lease,
     Listener,
@@ -66,7 +66,7 @@ class ProcessService:
             production_argv=(),
             engine_version=versions.get(self._entry.kind),
             gpus=None if gpus is None else tuple(row[0] for row in gpus),
-            foreign=tuple(_holder(app) for app in look["foreign"]),
+            foreign=tuple(holder_from(app) for app in look["foreign"]),
             facts=facts,
         )
 
@@ -74,10 +74,7 @@ class ProcessService:
         """Who holds the service."""
         with _refusals():
             record = helper.read(str(self._folder))
-        if record is None:
-            return None
-        names = ("service", "owner", "run", "purpose", "since", "deadline", "boot_id", "state", "production")
-        return HostRecord(**{name: record[name] for name in names})
+        return None if record is None else record_from(record)
 
     def take(self, *, run: str, purpose: str, ttl_s: float) -> Lease:
         """Become the owner; what an earlier run left running is ended first."""
@@ -225,7 +222,7 @@ class ProcessService:
             on_port = [{"what": "port", **listener} for listener in helper.listeners(self._entry.port)]
             on_gpu = [app for app in helper.compute_apps() if (app["pid"], app["began"]) not in tolerated]
             memory = helper.gpu_memory()
-        holders = tuple(_holder(holder) for holder in [*inside, *on_port, *on_gpu])
+        holders = tuple(holder_from(holder) for holder in [*inside, *on_port, *on_gpu])
         return Teardown(holders=holders, gpu_memory_mib=None if memory is None else tuple(memory))
 
     def watch(self, role: Role, cursor: str = "") -> Observation:
@@ -271,16 +268,6 @@ class ProcessService:
 
 
 _NOT_THERE = unit_state("not-found", "inactive", "dead")
-
-
-def _holder(told: Mapping[str, Any]) -> Holder:
-    return Holder(
-        what=told["what"],
-        pid=told["pid"],
-        command=told["command"],
-        gpu=told.get("gpu"),
-        memory_mib=told.get("memory_mib"),
-    )
 
 
 @contextmanager

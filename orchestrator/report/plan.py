@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from orchestrator.core.clean import clean
-from orchestrator.core.config import FlagValue
+from orchestrator.core.clean import clean_lines
 from orchestrator.core.flags import about
 from orchestrator.core.plan import Group, Plan, PlannedTrial
-from orchestrator.report.text import folded, pad
+from orchestrator.report.text import count, folded, pad, value_text
 
 ROWS = 60  # configs shown; --json has all
 LINES = 8  # aliases shown
@@ -28,19 +27,14 @@ def plan_text(plan: Plan, width: int = 80, *, following: str | None = None) -> s
     """
     if following is None:
         following = f"Next: tune sweep {plan.path}"
-    gpus = f" · {_count(plan.gpus, 'GPU')}" if plan.gpus is not None else ""
+    gpus = f" · {count(plan.gpus, 'GPU')}" if plan.gpus is not None else ""
     parts = [
         [f"{plan.sweep} on {plan.host} · engine {plan.engine} (assumed){gpus}"],
         _table(plan, width),
         _said_of_configs(plan, width),
         [*_sums(plan, width), *_closing(plan, width, following)],
     ]
-    return clean_block("\n\n".join("\n".join(part) for part in parts if part))
-
-
-def clean_block(text: str) -> str:
-    """Every line without what could drive a terminal: names and rules may quote a file."""
-    return "\n".join(clean(line) for line in text.split("\n"))
+    return "\n".join(clean_lines("\n\n".join("\n".join(part) for part in parts if part)))
 
 
 def _table(plan: Plan, width: int) -> list[str]:
@@ -50,7 +44,9 @@ def _table(plan: Plan, width: int) -> list[str]:
         return []
     shown = trials[:ROWS]
     head = ["#", "config", *_headings(plan.columns)]
-    rows = [[str(trial.order), trial.slug, *(_cell(trial, name) for name in plan.columns)] for trial in shown]
+    rows = [
+        [str(trial.order), trial.slug, *(value_text(trial.settings[name]) for name in plan.columns)] for trial in shown
+    ]
     most = max((trial.kv_tokens or 0 for trial in trials), default=0)
     notes = [_note(trial, most) for trial in shown]
     sizes = [max(cell_len(row[i]) for row in [head, *rows]) + 2 for i in range(len(head))]
@@ -76,15 +72,6 @@ def _headings(columns: Sequence[str]) -> list[str]:
 
 def _words(name: str) -> list[str]:
     return name.lower().replace("_", "-").split("-")
-
-
-def _cell(trial: PlannedTrial, name: str) -> str:
-    value: FlagValue = trial.settings[name]
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, tuple):
-        return ",".join(str(item) for item in value)
-    return str(value)
 
 
 def _note(trial: PlannedTrial, most_kv: int) -> str:
@@ -125,11 +112,11 @@ def _sums(plan: Plan, width: int) -> list[str]:
     configs = sum(trial.alias_of is None for trial in plan.trials)
     if not configs:
         return []
-    levels = _count(plan.levels, "level")
+    levels = count(plan.levels, "level")
     if plan.reference_levels:
         levels += f" ({plan.reference_levels} of production)"
     launches = "1 launch" if plan.launches == 1 else f"{plan.launches:,} launches"
-    sums = f"{_count(configs, 'config')} · {launches} (1 of production) · {levels}"
+    sums = f"{count(configs, 'config')} · {launches} (1 of production) · {levels}"
     order = f"order: shuffled, seed {plan.seed}" if plan.shuffled else "order: as listed"
     estimate = plan.estimate
     starts = f"{plan.launches:,} x {_span(estimate.usual_start_s)} to start"
@@ -175,10 +162,6 @@ def _closing(plan: Plan, width: int, following: str) -> list[str]:
 def _paragraph(text: str, width: int) -> list[str]:
     first, *rest = text.split(" ", 1)
     return folded(first, " ".join(rest), width, hang=3 + cell_len(first))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _span(seconds: float) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime, tzinfo
 from rich.cells import cell_len
 
 from orchestrator.core.clean import clean
+from orchestrator.core.config import FlagValue
 
 ABSENT = "–"
 
@@ -53,6 +54,15 @@ def span(value: float) -> str:
 def count(number: int, noun: str) -> str:
     """``1 config``, ``8 configs``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def value_text(value: FlagValue) -> str:
+    """A setting's value as one writes it: switches as on and off, lists with commas."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return ",".join(str(item) for item in value)
+    return str(value)
 
 
 def moment(at: str, zone: tzinfo | None = None) -> datetime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.core.commands import Reply
-from orchestrator.core.commands.nvidia import ComputeApp, Gpu, Reading, compute_apps, gpus, reading, readings
+from orchestrator.core.commands.nvidia import Gpu, Reading, gpus, reading, readings
 from orchestrator.errors import HostFault
 
 
@@ -73,20 +73,10 @@ def test_facts_of_the_gpus() -> None:
     )
 
 
-def test_compute_processes() -> None:
-    answer = "GPU-a1, 4242, 71000, sglang::scheduler_TP0, x\nGPU-b2, 77, [N/A], [Insufficient Permissions]\n"
-    assert compute_apps().parse(reply(answer)) == (
-        ComputeApp(gpu_uuid="GPU-a1", pid=4242, memory_mib=71000, command="sglang::scheduler_TP0, x"),
-        ComputeApp(gpu_uuid="GPU-b2", pid=77, memory_mib=None, command="[Insufficient Permissions]"),
-    )
-    assert compute_apps().parse(reply("")) == ()
-
-
 @pytest.mark.parametrize("status", [126, 127])
 def test_no_nvidia_smi_is_absent(status: int) -> None:
     missing = reply("", returncode=status, stderr="bash: nvidia-smi: command not found")
     assert gpus().parse(missing) is None
-    assert compute_apps().parse(missing) is None
 
 
 def test_a_driver_that_does_not_answer_is_a_fault_not_an_absence() -> None:

@@ -49,7 +49,7 @@ class HelperCalls:
 
     def record(self) -> Command[HostRecord | None]:
         """Who holds the service."""
-        return self._command("record", {}, lambda told: _record(told["record"]) if told["record"] else None)
+        return self._command("record", {}, lambda told: record_from(told["record"]) if told["record"] else None)
 
     def survey(self) -> Command[Survey]:
         """What the host is; the engine's version is asked elsewhere, and not as root."""
@@ -203,12 +203,14 @@ def _nothing(_: Mapping[str, Any]) -> None:
     return None
 
 
-def _record(told: Mapping[str, Any]) -> HostRecord:
+def record_from(told: Mapping[str, Any]) -> HostRecord:
+    """The host record as others may see it, from what the helper says or keeps."""
     names = ("service", "owner", "run", "purpose", "since", "deadline", "boot_id", "state", "production")
     return HostRecord(**{name: told[name] for name in names})
 
 
-def _holder(told: Mapping[str, Any]) -> Holder:
+def holder_from(told: Mapping[str, Any]) -> Holder:
+    """Who is in the way, from the helper's words."""
     return Holder(
         what=told["what"],
         pid=told["pid"],
@@ -221,7 +223,7 @@ def _holder(told: Mapping[str, Any]) -> Holder:
 def _teardown(told: Mapping[str, Any]) -> Teardown:
     memory = told["gpu_memory_mib"]
     return Teardown(
-        holders=tuple(_holder(holder) for holder in told["holders"]),
+        holders=tuple(holder_from(holder) for holder in told["holders"]),
         gpu_memory_mib=None if memory is None else tuple(memory),
     )
 
@@ -233,7 +235,7 @@ def _survey(told: Mapping[str, Any]) -> Survey:
         production_argv=tuple(word.replace("$$", "$") for words in production["argv"] for word in words),
         engine_version=None,
         gpus=None if gpus is None else tuple(gpus),
-        foreign=tuple(_holder(app) for app in production["foreign"]),
+        foreign=tuple(holder_from(app) for app in production["foreign"]),
         facts=told["facts"],
     )
 

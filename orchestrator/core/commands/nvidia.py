@@ -15,7 +15,6 @@ from orchestrator.errors import HostFault
 
 _READING = ("index", "power.draw", "utilization.gpu", "memory.used", "clocks.sm", "temperature.gpu")
 _FACTS = ("index", "uuid", "memory.total", "driver_version", "name")
-_APPS = ("gpu_uuid", "pid", "used_memory", "process_name")
 _FORMAT = "--format=csv,noheader,nounits"
 
 
@@ -40,16 +39,6 @@ class Gpu:
     name: str
     driver: str
     memory_mib: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComputeApp:
-    """A process that computes on a GPU. ``memory_mib`` is None where the driver does not tell."""
-
-    gpu_uuid: str
-    pid: int
-    memory_mib: int | None
-    command: str
 
 
 def readings(*, every_s: int = 1) -> Command[None]:
@@ -84,11 +73,6 @@ def gpus() -> Command[tuple[Gpu, ...] | None]:
     return Command(argv=("nvidia-smi", f"--query-gpu={','.join(_FACTS)}", _FORMAT), parse=_gpus)
 
 
-def compute_apps() -> Command[tuple[ComputeApp, ...] | None]:
-    """Every compute process on every GPU; None where there is no nvidia-smi. ``HostFault`` when it fails."""
-    return Command(argv=("nvidia-smi", f"--query-compute-apps={','.join(_APPS)}", _FORMAT), parse=_apps)
-
-
 def _gpus(reply: Reply) -> tuple[Gpu, ...] | None:
     if _is_absent(reply):
         return None
@@ -99,18 +83,6 @@ def _gpus(reply: Reply) -> tuple[Gpu, ...] | None:
             index, uuid, memory, driver, name = columns
             found.append(Gpu(index=int(index), uuid=uuid, name=name, driver=driver, memory_mib=_whole(memory)))
     return tuple(sorted(found, key=lambda gpu: gpu.index))
-
-
-def _apps(reply: Reply) -> tuple[ComputeApp, ...] | None:
-    if _is_absent(reply):
-        return None
-    found = []
-    for line in reply.text.splitlines():  # a process name may contain commas, so it comes last
-        columns = [column.strip() for column in line.split(",", len(_APPS) - 1)]
-        if len(columns) == len(_APPS) and columns[1].isdigit():
-            uuid, pid, memory, command = columns
-            found.append(ComputeApp(gpu_uuid=uuid, pid=int(pid), memory_mib=_whole(memory), command=command))
-    return tuple(found)
 
 
 def _is_absent(reply: Reply) -> bool:
