@@ -2,65 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.core import events
 from orchestrator.core.clearing import describe
+from orchestrator.core.estimate import Cost
 from orchestrator.core.inventory import ServiceEntry
-from orchestrator.core.levels import levels
-from orchestrator.core.plan import Plan, PlannedTrial
-from orchestrator.core.ports import Activity, Cancel, Doors, Listen
+from orchestrator.core.plan import facts_of
 from orchestrator.core.render import render_unit
-from orchestrator.core.sweep import Sweep
-from orchestrator.core.units import Role, Survey, TrialUnit, UnitState
-from orchestrator.core.workload import LevelSpec
+from orchestrator.core.units import Survey, TrialUnit, UnitState
 from orchestrator.errors import BadAnswer, Declined, HostFault, InputRefused, LeaseLost, TuneError
+from orchestrator.workflow.job import PRODUCTION, Job, Past, Traffic
 from orchestrator.workflow.lease import Held, stop_if_asked
 from orchestrator.workflow.ready import Ready
 from orchestrator.workflow.switch import gate, restore, stopped_as_before
 from orchestrator.workflow.telling import Teller
-from orchestrator.workflow.trial import Bench, Launch, run_launch, run_reference
+from orchestrator.workflow.trial import Bench, Launch, run_reference
+from orchestrator.workflow.turns import Turns, launch_name, todo
 
-PRODUCTION = "production"
+__all__ = ["PRODUCTION", "Job", "Past", "Traffic", "run_sweep"]
+
 BEFORE, AFTER = 1, 2  # the reference frames the run; its repeats are numbered on
-
-
-@dataclass(frozen=True, kw_only=True)
-class Traffic:
-    """What is stopped if the answer is yes."""
-
-    host: str
-    unit: str
-    activity: Activity
-
-
-@dataclass(frozen=True, kw_only=True)
-class Past:
-    """What an earlier part of the same run has left: levels measured, trials settled, launches made."""
-
-    levels: Collection[tuple[str, str]] = frozenset()  # (trial, level key)
-    settled: Collection[str] = frozenset()  # trials that failed as infeasible
-    launches: Mapping[str, int] = field(default_factory=dict)  # trial -> launches made
-    build: Mapping[str, str] | None = None  # what its launches ran on
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """Everything one run needs. ``consent`` is asked before production is stopped."""
-
-    run: str
-    sweep: Sweep
-    plan: Plan
-    doors: Doors
-    listeners: Sequence[Listen]
-    cancel: Cancel
-    abandon: Cancel
-    consent: Callable[[Traffic], bool]
-    tool_version: str
-    past: Past | None = None  # given: the run is resumed
 
 
 @dataclass
@@ -300,8 +265,8 @@ def _reference(
     job: Job, bench: Bench, production: UnitState, build: Mapping[str, str], made: dict[str, int], *, when: int
 ) -> None:
     """Production as it runs, measured if it is idle: before the first stop and again after the restore."""
-    todo = _todo(job, PRODUCTION, when) if job.sweep.reference == "production" else ()
-    if not todo:
+    asked = todo(job, PRODUCTION, when) if job.sweep.reference == "production" else ()
+    if not asked:
         return
     if not job.doors.engine.activity().is_idle:
         bench.tell(events.Note, text="production is not idle (or does not say): it is not measured as the reference")
@@ -319,12 +284,12 @@ def _reference(
     seen = bench.held.ask(lambda: job.doors.service.watch("production"))
     launch = Launch(
         trial=PRODUCTION,
-        launch=_launch_name(job, PRODUCTION, made),
+        launch=launch_name(job, PRODUCTION, made),
         config=config,
         unit=TrialUnit(
             name=entry.unit, text="", argv=seen.argv, environment={}, user=entry.user, working_directory=None
         ),
-        levels=todo,
+        levels=asked,
         build=dict(build),
     )
     ready = Ready(
@@ -348,61 +313,21 @@ def _trials(
     touched: _Touched,
     made: dict[str, int],
 ) -> bool:
-    """Every block of the plan in its order; whether at least one level of a candidate has been measured."""
-    replaces: Role = "production" if survey.production.is_running else "trial"
-    failed = set(job.past.settled if job.past else ())
-    planned = {trial.slug: trial for trial in job.plan.launchable}
-    for block, order in enumerate(job.plan.blocks, start=1):
-        for trial in [planned[slug] for slug in order if slug in planned]:
-            todo = _todo(job, trial.slug, block)
-            if trial.slug in failed or not todo:
-                continue
-            stop_if_asked(job.cancel, "between two configs")
-            touched.host = True
-            launch = _launch(job, trial, units[trial.slug], todo, build, made)
-            if not run_launch(bench, launch, replaces=replaces):
-                failed.add(trial.slug)
-            replaces = "trial"
-    measured = {slug for slug, _ in job.past.levels} if job.past else set()
-    return bool((set(made) | measured) - failed - {PRODUCTION})
+    def touch() -> None:
+        touched.host = True
 
-
-def _launch(
-    job: Job,
-    trial: PlannedTrial,
-    unit: TrialUnit,
-    todo: tuple[LevelSpec, ...],
-    build: Mapping[str, str],
-    made: dict[str, int],
-) -> Launch:
-    return Launch(
-        trial=trial.slug,
-        launch=_launch_name(job, trial.slug, made),
-        config=trial.config,
-        unit=unit,
-        levels=todo,
-        build=dict(build),
+    turns = Turns(
+        job=job,
+        bench=bench,
+        units=units,
+        build=build,
+        facts=facts_of(job.sweep.service),
+        cost=Cost(job.sweep, job.recorded, job.plan.production),
+        replaces="production" if survey.production.is_running else "trial",
+        touch=touch,
+        made=made,
     )
-
-
-def _launch_name(job: Job, slug: str, made: dict[str, int]) -> str:
-    """``SLUG.l3``: launches are counted over the whole run, resumed parts included."""
-    made[slug] = made.get(slug, 0) + 1
-    before = job.past.launches.get(slug, 0) if job.past else 0
-    return f"{slug}.l{before + made[slug]}"
-
-
-def _todo(job: Job, slug: str, block: int) -> tuple[LevelSpec, ...]:
-    """The levels of one block of launches that are not measured yet.
-
-    A repeat has one number over all launches, so a level's key says which measurement it is, wherever it is made.
-    """
-    per_level = job.sweep.repeats.per_level
-    done = job.past.levels if job.past else frozenset()
-    shifted = (
-        replace(level, repeat=level.repeat + (block - 1) * per_level) for level in levels(job.sweep.workload, per_level)
-    )
-    return tuple(level for level in shifted if (slug, level.key) not in done)
+    return turns.take()
 
 
 def _build(entry: ServiceEntry, survey: Survey) -> dict[str, str]:

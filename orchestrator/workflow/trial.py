@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from orchestrator.core import events, failures, readiness
 from orchestrator.core.config import Config
+from orchestrator.core.failures import Failure
 from orchestrator.core.figures import figures
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.levels import digest, say_ok, warm_up, with_nonce
@@ -47,9 +49,26 @@ class Launch:
     build: dict[str, str]
 
 
-def run_launch(bench: Bench, launch: Launch, *, replaces: Role) -> bool:
-    """Stop what runs (``replaces``), start the config, measure its levels. False when it failed (and was told so).
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """What came of a launch. ``start_s``: from the order to stop what ran before until ready; None: it never was.
 
+    ``alias_of``: it ran with the settings of that config, and was not measured again.
+    """
+
+    failure: Failure | None = None
+    measured: frozenset[str] = frozenset()  # keys of levels with figures
+    start_s: float | None = None
+    measuring_s: float = 0.0
+    alias_of: str | None = None
+
+
+def run_launch(
+    bench: Bench, launch: Launch, *, replaces: Role, same_as: Callable[[str, Mapping[str, Any]], str | None]
+) -> Ended:
+    """Stop what runs (``replaces``), start the config, measure its levels; a failure was told.
+
+    ``same_as(trial, settings)`` names an earlier config that ran with the same effective settings, if one did.
     The engine is left running: the next launch or the restore stops it.
     """
     tell, clock = bench.tell, bench.doors.clock
@@ -83,11 +102,17 @@ def run_launch(bench: Bench, launch: Launch, *, replaces: Role) -> bool:
         )
     except StartFailed as failed:
         _tell_failure(bench, launch.trial, launch.launch, failed)
-        return False
-    return _measure(bench, launch, "trial", ready)
+        return Ended(failure=failed.failure)
+    ready_at = clock.monotonic()
+    _tell_ready(bench, launch, ready)
+    twin = same_as(launch.trial, ready.settings or {})
+    if twin is not None:
+        return _set_aside(bench, launch, twin, start_s=ready_at - began)
+    ended = _measure(bench, launch, "trial", ready)
+    return replace(ended, start_s=ready_at - began, measuring_s=clock.monotonic() - ready_at)
 
 
-def run_reference(bench: Bench, launch: Launch, ready: Ready) -> bool:
+def run_reference(bench: Bench, launch: Launch, ready: Ready) -> Ended:
     """Measure production as it runs: nothing is stopped, and its users' cache is never flushed."""
     tell = bench.tell
     tell(
@@ -98,10 +123,18 @@ def run_reference(bench: Bench, launch: Launch, ready: Ready) -> bool:
         argv=ready.argv,
         build=launch.build,
     )
+    _tell_ready(bench, launch, ready)
     return _measure(bench, launch, "production", ready)
 
 
-def _measure(bench: Bench, launch: Launch, role: Role, ready: Ready) -> bool:
+def _set_aside(bench: Bench, launch: Launch, twin: str, *, start_s: float) -> Ended:
+    reason = f"by its own word it runs with the settings of {twin}: not measured again"
+    bench.tell(events.TrialSetAside, trial=launch.trial, state="alias", because=twin, reason=reason)
+    bench.tell(events.LaunchEnded, trial=launch.trial, launch=launch.launch)
+    return Ended(alias_of=twin, start_s=start_s)
+
+
+def _tell_ready(bench: Bench, launch: Launch, ready: Ready) -> None:
     bench.tell(
         events.LaunchReady,
         trial=launch.trial,
@@ -113,17 +146,24 @@ def _measure(bench: Bench, launch: Launch, role: Role, ready: Ready) -> bool:
     )
     for text in readiness.setting_differences(launch.config.flags, ready.settings or {}):
         bench.tell(events.Note, trial=launch.trial, text=text)
+
+
+def _measure(bench: Bench, launch: Launch, role: Role, ready: Ready) -> Ended:
+    measured: set[str] = set()
     bench.doors.telemetry.start()
     try:
         ok = _say_ok(bench, launch)
         for level in launch.levels:
-            ok = _level(bench, launch, role, ready, level) and ok
+            if _level(bench, launch, role, ready, level):
+                measured.add(level.key)
+            else:
+                ok = False
             if not ok and not _alive(bench, role, ready):
-                return _tell_death(bench, launch, role, ready)
+                return Ended(failure=_tell_death(bench, launch, role, ready), measured=frozenset(measured))
     finally:
         bench.doors.telemetry.stop()
     bench.tell(events.LaunchEnded, trial=launch.trial, launch=launch.launch)
-    return True
+    return Ended(measured=frozenset(measured))
 
 
 def _say_ok(bench: Bench, launch: Launch) -> bool:
@@ -229,12 +269,12 @@ def _alive(bench: Bench, role: Role, ready: Ready) -> bool:
     return unit.is_running and unit.invocation_id == ready.invocation_id
 
 
-def _tell_death(bench: Bench, launch: Launch, role: Role, ready: Ready) -> bool:
+def _tell_death(bench: Bench, launch: Launch, role: Role, ready: Ready) -> Failure:
     seen = bench.held.ask(lambda: bench.doors.service.watch(role, ready.cursor))
     lines = ready.journal + seen.lines
     failure = failures.from_end(lines, seen.unit)
     _tell_failure(bench, launch.trial, launch.launch, StartFailed(failure, 0.0, lines))
-    return False
+    return failure
 
 
 def _tell_failure(bench: Bench, trial: str, launch: str, failed: StartFailed) -> None:

@@ -11,6 +11,7 @@ from typing import TypeVar
 import pytest
 
 from orchestrator.core import events
+from orchestrator.core.estimate import LaunchTimes
 from orchestrator.core.plan import Plan, facts_of, plan
 from orchestrator.core.ports import Doors
 from orchestrator.core.sweep import Sweep
@@ -94,7 +95,15 @@ class Night:
     cancel: Fires = field(default_factory=Fires)
     abandon: Fires = field(default_factory=Fires)
 
-    def run(self, *, yes: bool = True, past: Past | None = None, asked: list[Traffic] | None = None) -> str:
+    def run(
+        self,
+        *,
+        yes: bool = True,
+        past: Past | None = None,
+        asked: list[Traffic] | None = None,
+        ends_at: datetime | None = None,
+        recorded: LaunchTimes | None = None,
+    ) -> str:
         def consent(traffic: Traffic) -> bool:
             if asked is not None:
                 asked.append(traffic)
@@ -112,6 +121,8 @@ class Night:
                 consent=consent,
                 tool_version="test",
                 past=past,
+                ends_at=ends_at,
+                recorded=recorded or LaunchTimes(),
             )
         )
 

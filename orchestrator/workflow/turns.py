@@ -1,0 +1,229 @@
+"""Whose turn it is: every config in the plan's order, unless another's failure, its twin or the time rules it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from orchestrator.core import events
+from orchestrator.core.estimate import Cost, Pace
+from orchestrator.core.failures import Failure
+from orchestrator.core.flags import Facts
+from orchestrator.core.inherit import cannot_do_better
+from orchestrator.core.levels import levels
+from orchestrator.core.plan import PlannedTrial
+from orchestrator.core.twins import twin
+from orchestrator.core.units import Role, TrialUnit
+from orchestrator.core.workload import LevelSpec
+from orchestrator.errors import HostFault
+from orchestrator.workflow.job import Job, Past
+from orchestrator.workflow.lease import stop_if_asked
+from orchestrator.workflow.trial import Bench, Ended, Launch, run_launch
+
+IN_A_ROW = 3  # failures of the environment that end a run: what is wrong is the host, not the configs
+
+
+@dataclass(kw_only=True)
+class Turns:
+    """The launches of one run, one after the other. ``touch`` is called before the host is changed."""
+
+    job: Job
+    bench: Bench
+    units: Mapping[str, TrialUnit]
+    build: Mapping[str, str]
+    facts: Facts
+    cost: Cost
+    replaces: Role  # what the next launch stops
+    touch: Callable[[], None]
+    made: dict[str, int]  # launches of this part of the run, by trial
+    pace: Pace = field(default_factory=Pace)
+    settled: set[str] = field(default_factory=set)
+    measured: set[tuple[str, str]] = field(default_factory=set)  # (trial, level key)
+    started: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # trial -> what its engine says it runs with
+    ran: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # the same, of those that were measured
+    environment: list[str] = field(default_factory=list)  # classes of the latest failures in a row
+
+    def take(self) -> bool:
+        """All of them; whether at least one level of a candidate has been measured.
+
+        Raises ``HostFault`` after ``IN_A_ROW`` failures in a row that are the environment's.
+        """
+        self._remember()
+        planned = {trial.slug: trial for trial in self.job.plan.launchable}
+        for block, order in enumerate(self.job.plan.blocks, start=1):
+            for trial in [planned[slug] for slug in order if slug in planned]:
+                if trial.slug in self.settled or not self._todo(trial.slug, block):
+                    continue
+                stop_if_asked(self.job.cancel, "between two configs")
+                if not self._has_time(trial, block):
+                    self._leave_out(block)
+                    return bool(self.measured)
+                self._turn(trial, block)
+        return bool(self.measured)
+
+    @property
+    def _past(self) -> Past:
+        return self.job.past or Past()
+
+    def _remember(self) -> None:
+        """A resumed run knows what failed before, and what that rules out."""
+        self.settled |= set(self._past.settled)
+        self.ran.update(self._past.settings)
+        self.measured |= {(slug, key) for slug, key in self._past.levels if slug in self.units}
+        for trial in self.job.plan.launchable:
+            if trial.slug in self._past.failed:
+                self._rule_out(trial, self._past.failed[trial.slug])
+
+    def _turn(self, trial: PlannedTrial, block: int) -> None:
+        """Launch it; once more when the environment failed it, on a host that was cleaned again."""
+        failure: Failure | None = None
+        for is_last in (False, True):
+            asked = self._todo(trial.slug, block)
+            self.touch()
+            ended = run_launch(self.bench, self._launch(trial, asked), replaces=self.replaces, same_as=self._same_as)
+            self.replaces = "trial"
+            self._learn(trial, asked, ended)
+            if ended.failure is None:
+                self.environment.clear()
+                return
+            failure = ended.failure
+            self._judge(failure)
+            if failure.verdict != "environment" or is_last or not self._has_time(trial, block):
+                break
+            text = f"{failure.name} is no fault of the config: the host is cleaned and it is started once more"
+            self.bench.tell(events.Note, trial=trial.slug, text=text)
+        assert failure is not None
+        self.settled.add(trial.slug)
+        self._rule_out(trial, failure.name)
+
+    def _learn(self, trial: PlannedTrial, todo: tuple[LevelSpec, ...], ended: Ended) -> None:
+        self.measured |= {(trial.slug, key) for key in ended.measured}
+        if ended.alias_of is not None:
+            self.settled.add(trial.slug)
+        elif ended.failure is None and ended.measured:
+            self.ran[trial.slug] = self.started[trial.slug]
+        if ended.start_s is None:
+            return
+        paces = self.pace.measuring
+        if ended.failure is None and ended.alias_of is None:
+            paces = (*paces, ended.measuring_s / (self.cost.pass_s * self._share(todo)))
+        self.pace = Pace(starts=(*self.pace.starts, ended.start_s), measuring=paces)
+
+    def _judge(self, failure: Failure) -> None:
+        if failure.verdict != "environment":
+            self.environment.clear()
+            return
+        self.environment.append(failure.name)
+        if len(self.environment) >= IN_A_ROW:
+            raise HostFault(
+                f"{len(self.environment)} starts in a row failed for reasons of the host: "
+                f"{', '.join(self.environment)}",
+                cause=failure.explanation,
+                remedy=f"{failure.next_step}; then: tune sweep {self.job.plan.path} --resume {self.job.run}",
+                evidence=failure.evidence,
+            )
+
+    def _rule_out(self, failed: PlannedTrial, failure_class: str) -> None:
+        """Set aside what cannot do better than a config that failed; what production runs is known to work."""
+        for trial in self.job.plan.launchable:
+            if trial.slug in self.settled or trial.is_production or self._is_measured(trial.slug):
+                continue
+            why = cannot_do_better(failure_class, failed.config, trial.config, self.facts)
+            if trial.slug == failed.slug or why is None:
+                continue
+            self.settled.add(trial.slug)
+            self.bench.tell(
+                events.TrialSetAside,
+                trial=trial.slug,
+                state="ruled-out",
+                because=failed.slug,
+                reason=f"{failure_class} of {failed.slug}: {why}",
+            )
+
+    def _is_measured(self, slug: str) -> bool:
+        return any(measured == slug for measured, _ in self.measured)
+
+    def _same_as(self, slug: str, settings: Mapping[str, Any]) -> str | None:
+        """An earlier config that was measured with the settings that this one turns out to run with."""
+        self.started[slug] = settings
+        configs = {trial.slug: trial.config for trial in self.job.plan.launchable}
+        others = {name: (configs[name], seen) for name, seen in self.ran.items() if name != slug and name in configs}
+        return None if slug in self.ran else twin(configs[slug], settings, others, self.facts.version)
+
+    def _left_s(self) -> float | None:
+        ends_at = self.job.ends_at
+        return None if ends_at is None else (ends_at - self.job.doors.clock.now()).total_seconds()
+
+    def _needed_s(self, trial: PlannedTrial, block: int) -> float:
+        share = self._share(self._todo(trial.slug, block))
+        return self.cost.launch_s(trial.config, share, self.pace) + self.cost.closing_s(self.pace)
+
+    def _has_time(self, trial: PlannedTrial, block: int) -> bool:
+        left = self._left_s()
+        return left is None or self._needed_s(trial, block) <= left
+
+    def _leave_out(self, block: int) -> None:
+        """The rest of the plan has no time. Configs with figures keep them; the others say that they have none."""
+        later = {slug for order in self.job.plan.blocks[block - 1 :] for slug in order}
+        waiting = [
+            trial
+            for trial in self.job.plan.launchable
+            if trial.slug in later and trial.slug not in self.settled and self._left_over(trial.slug, block)
+        ]
+        reason = f"no time for its start, its levels and the restore before {self.job.ends_at:%H:%M}"
+        for trial in waiting:
+            if not self._is_measured(trial.slug):
+                self.bench.tell(events.TrialSetAside, trial=trial.slug, state="left-out", reason=reason)
+        self.bench.tell(
+            events.Note,
+            text=f"the rest is left out: the next of {len(waiting)} configs would need about "
+            f"{self._needed_s(waiting[0], block) / 60:.0f} min, {(self._left_s() or 0) / 60:.0f} min are left before "
+            f"{self.job.ends_at:%H:%M}",
+        )
+
+    def _left_over(self, slug: str, block: int) -> bool:
+        return any(self._todo(slug, number) for number in range(block, len(self.job.plan.blocks) + 1))
+
+    def _share(self, todo: tuple[LevelSpec, ...]) -> float:
+        """How much of a whole launch's measuring these levels are, by what they send."""
+        whole = levels(self.job.sweep.workload, self.job.sweep.repeats.per_level)
+        return sum(_tokens(level) for level in todo) / sum(_tokens(level) for level in whole)
+
+    def _launch(self, trial: PlannedTrial, todo: tuple[LevelSpec, ...]) -> Launch:
+        return Launch(
+            trial=trial.slug,
+            launch=launch_name(self.job, trial.slug, self.made),
+            config=trial.config,
+            unit=self.units[trial.slug],
+            levels=todo,
+            build=dict(self.build),
+        )
+
+    def _todo(self, slug: str, block: int) -> tuple[LevelSpec, ...]:
+        return tuple(level for level in todo(self.job, slug, block) if (slug, level.key) not in self.measured)
+
+
+def _tokens(level: LevelSpec) -> float:
+    """Seconds a level takes, in tokens of one stream: streams run beside each other."""
+    return sum(request.max_tokens for request in level.requests) / level.concurrency
+
+
+def launch_name(job: Job, slug: str, made: dict[str, int]) -> str:
+    """``SLUG.l3``: launches are counted over the whole run, resumed parts included."""
+    made[slug] = made.get(slug, 0) + 1
+    before = job.past.launches.get(slug, 0) if job.past else 0
+    return f"{slug}.l{before + made[slug]}"
+
+
+def todo(job: Job, slug: str, block: int) -> tuple[LevelSpec, ...]:
+    """The levels of one block of launches that were not answered before.
+
+    A repeat has one number over all launches, so a level's key says which measurement it is, wherever it is made.
+    """
+    per_level = job.sweep.repeats.per_level
+    done = job.past.levels if job.past else frozenset()
+    shifted = (
+        replace(level, repeat=level.repeat + (block - 1) * per_level) for level in levels(job.sweep.workload, per_level)
+    )
+    return tuple(level for level in shifted if (slug, level.key) not in done)
