@@ -87,17 +87,6 @@ class Pace:
     measuring: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pace:
-    """What launches of this very run have taken; the worst of it counts before what was assumed.
-
-    ``starts``: seconds from the order to stop what ran before until ready. ``measuring``: measured over estimated.
-    """
-
-    starts: tuple[float, ...] = ()
-    measuring: tuple[float, ...] = ()
-
-
 class Cost:
     """What the parts of a run take, in seconds."""
 
@@ -105,7 +94,6 @@ class Cost:
         self._launches = sweep.repeats.launches
         self._assumed_s = sweep.service.startup.timeout_s * START_SHARE
         self._recorded = recorded
-        self._production = production
         self._production = production
         self._pass_s = pass_seconds(sweep.workload, sweep.repeats.per_level)
         self._restore_s = self._start_s(production)
@@ -119,23 +107,6 @@ class Cost:
     def fixed_s(self) -> float:
         """What is needed even for no config at all: production measured, started again, measured again."""
         return self._restore_s + self._reference_s
-
-    @property
-    def pass_s(self) -> float:
-        """Measuring all levels of one launch."""
-        return self._pass_s
-
-    def launch_s(self, config: Config, share: float, pace: Pace) -> float:
-        """One more launch of a config with ``share`` of its levels (1.0: all), at the pace of this run."""
-        return self._next_start_s(config, pace) + share * self._pass_s * max(pace.measuring, default=1.0)
-
-    def closing_s(self, pace: Pace) -> float:
-        """What must follow the last launch: production started again and, as the reference, measured again."""
-        reference = self._reference_s / 2 * max(pace.measuring, default=1.0)
-        return self._next_start_s(self._production, pace) + reference
-
-    def _next_start_s(self, config: Config, pace: Pace) -> float:
-        return max([self._recorded.by_config.get(config.id, 0.0), *pace.starts]) or self._start_s(config)
 
     @property
     def pass_s(self) -> float:
