@@ -25,7 +25,8 @@ from orchestrator.core.prompts import PROMPTS, SAY_OK
 from orchestrator.core.results import LevelFigures
 from orchestrator.core.workload import Lengths, LevelSpec, Prompt, Workload
 from orchestrator.errors import BadAnswer, BenchFault, InputRefused
-from orchestrator.report.text import count, folded, listed, rate, seconds
+from orchestrator.report.level import figure_words
+from orchestrator.report.text import count, folded, listed, rate
 
 WIDTH = 80
 MAX_CONCURRENCY = 4096
@@ -204,19 +205,7 @@ def _shown(found: LevelFigures) -> str:
         return "\n".join(folded("", clean(lines[0]), WIDTH, indent=0, hang=0))
     if found.state != "measured":
         lines += folded("", clean(f"{found.state}: {found.reason}"), WIDTH, hang=2)
-    parts = [f"steady={rate(found.steady_tok_s)} tok/s" if found.steady_tok_s is not None else "no steady window"]
-    if found.ttft is not None:
-        parts.append(f"ttft p50={seconds(found.ttft.p50)} p95={seconds(found.ttft.p95)} s")
-    if found.first_wave_ttft is not None and found.requests > found.concurrency:
-        parts.append(f"first wave p50={seconds(found.first_wave_ttft.p50)} s")
-    if found.tpot is not None:
-        parts.append(f"tpot p50={1000 * found.tpot.p50:.1f} p95={1000 * found.tpot.p95:.1f} ms")
-    if found.gaps is not None:
-        parts.append(f"gap p99={1000 * found.gaps.p99:.1f} ms")
-    if found.held_concurrency is not None:
-        parts.append(f"held {found.held_concurrency:.1f} of {found.concurrency}")
-    parts.append(f"{found.outcomes.get('ok', 0)} of {count(found.requests, 'answer')} as asked")
-    return "\n".join([*lines, *listed(parts, WIDTH, indent=2)])
+    return "\n".join([*lines, *listed(figure_words(found), WIDTH, indent=2)])
 
 
 def _as_json(url: str, model: str, workload: Workload, results: list[Measured]) -> dict[str, Any]:

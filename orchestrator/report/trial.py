@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from orchestrator.core.clean import clean, clean_lines
-from orchestrator.core.config import FlagValue
+from orchestrator.core.config import FlagValue, config_from_json
 from orchestrator.core.figures import original_line
 from orchestrator.core.history import LaunchHistory, LaunchRow, LevelRow, RunHistory, TrialHistory, figures_of
 from orchestrator.core.readiness import setting_differences
+from orchestrator.core.results import LevelFigures
 from orchestrator.errors import InputRefused
 from orchestrator.report import standing
+from orchestrator.report.level import figure_words
 from orchestrator.report.show import marks
-from orchestrator.report.text import folded, listed, phases, rate, seconds, watts, with_mark
+from orchestrator.report.text import folded, listed, phases, value_text, watts, with_mark
 
 
 def find_trial(history: RunHistory, slug: str) -> TrialHistory:
@@ -35,8 +36,7 @@ def trial_text(history: RunHistory, trial: TrialHistory, *, width: int = 80) -> 
         lines += folded("same as", clean(trial.trial.alias_of), width)
     if trial.trial.reason:
         lines += folded(trial.trial.state.replace("-", " "), clean(trial.trial.reason), width)
-    flags = json.loads(trial.trial.config_json)["flags"]
-    asked = {name: tuple(value) if isinstance(value, list) else value for name, value in flags.items()}
+    asked = config_from_json(trial.trial.config_json).flags
     for launch in trial.launches:
         lines += ["", *_launch(launch, asked, width, named=_named(history))]
     return "\n".join(line.rstrip() for line in lines)
@@ -75,13 +75,9 @@ def unit_text(trial: TrialHistory) -> str:
 
 def settings_words(trial: TrialHistory) -> str:
     """``pp-size 8 · tp-size 1 · cuda-graph on``."""
-    config = json.loads(trial.trial.config_json)
-    words = {True: "on", False: "off"}
-    flags = [
-        f"{name} {words.get(value, value) if isinstance(value, bool) else value}"
-        for name, value in config["flags"].items()
-    ]
-    return " · ".join([*flags, *(f"{name}={value}" for name, value in config["environment"].items())])
+    config = config_from_json(trial.trial.config_json)
+    flags = [f"{name} {value_text(value)}" for name, value in config.flags.items()]
+    return " · ".join([*flags, *(f"{name}={value}" for name, value in config.environment.items())])
 
 
 def failure_lines(launch: LaunchRow, width: int) -> list[str]:
@@ -153,31 +149,14 @@ def _level(level: LevelRow, width: int, *, named: bool) -> list[str]:
     lines = [f"    {name}{clean(original_line(figures))}"]
     if level.state == "invalid":
         lines += folded("", clean(f"invalid: {level.reason}"), width, hang=8)
-    return [*lines, *listed(_ours(level), width, indent=8)]
+    return [*lines, *listed(_ours(level, figures), width, indent=8)]
 
 
-def _ours(level: LevelRow) -> list[str]:
+def _ours(level: LevelRow, figures: LevelFigures) -> list[str]:
     """What we say of a load point beside the familiar line. What is absent is left out."""
-    parts = [f"steady={rate(level.steady_tok_s)} tok/s" if level.steady_tok_s is not None else "no steady window"]
-    if level.ttft_p50_s is not None:
-        parts.append(f"ttft p50={seconds(level.ttft_p50_s)} p95={seconds(level.ttft_p95_s)} s")
-    if level.tpot_p50_s is not None and level.tpot_p95_s is not None:
-        parts.append(f"tpot p50={1000 * level.tpot_p50_s:.1f} p95={1000 * level.tpot_p95_s:.1f} ms")
-    if level.gap_p99_s is not None:
-        parts.append(f"gap p99={1000 * level.gap_p99_s:.1f} ms")
+    parts = figure_words(figures)
     if level.watts_per_gpu is not None:
         parts.append(f"{watts(level.watts_per_gpu)} W/GPU")
     if level.telemetry is not None and level.telemetry.utilisation_mean is not None:
         parts.append(f"util {level.telemetry.utilisation_mean:.0f} %")
-    answered = sum(
-        number or 0
-        for number in (
-            level.requests_ok,
-            level.requests_failed,
-            level.requests_short,
-            level.requests_over_long,
-            level.requests_tokens_unknown,
-        )
-    )
-    parts.append(f"{level.requests_ok} of {answered} as asked")
     return parts

@@ -1,0 +1,45 @@
+"""A load point in words: every figure with its unit, and nothing said of what is absent."""
+
+from orchestrator.core.results import LevelFigures, Spread
+from orchestrator.report.level import figure_words
+
+SHORT = Spread(mean=0.05, p50=0.04, p95=0.0625, p99=0.08, count=9)
+LONG = Spread(mean=1.2, p50=1.125, p95=2.5, p99=3.0, count=9)
+
+
+def figures(*, requests: int = 12, waves: Spread | None = LONG, steady: float | None = 93.44) -> LevelFigures:
+    return LevelFigures(
+        concurrency=4,
+        requests=requests,
+        outcomes={"ok": requests - 1, "short": 1},
+        output_tokens=12_000,
+        wall_s=150.0,
+        whole_tok_s=80.0,
+        steady_tok_s=steady,
+        mean_tokens=1000.0,
+        held_concurrency=3.81 if waves else None,
+        ttft=waves,
+        tpot=SHORT if waves else None,
+        gaps=SHORT if waves else None,
+        first_wave_ttft=waves,
+    )
+
+
+def test_several_waves() -> None:
+    assert figure_words(figures()) == [
+        "steady=93.4 tok/s",
+        "ttft p50=1.12 p95=2.50 s",
+        "first wave p50=1.12 s",
+        "tpot p50=40.0 p95=62.5 ms",
+        "gap p99=80.0 ms",
+        "held 3.8 of 4",
+        "11 of 12 answers as asked",
+    ]
+
+
+def test_a_single_wave_is_not_said_twice() -> None:
+    assert "first wave p50=1.12 s" not in figure_words(figures(requests=4))
+
+
+def test_what_is_absent_is_left_out() -> None:
+    assert figure_words(figures(waves=None, steady=None)) == ["no steady window", "11 of 12 answers as asked"]
