@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
 from orchestrator import __version__
+from orchestrator.cli.budget import within
 from orchestrator.cli.logfile import LogFile
 from orchestrator.cli.progress import Progress
 from orchestrator.cli.recorded import launch_times
 from orchestrator.cli.signals import Signals, heeded
 from orchestrator.cli.terminal import width
 from orchestrator.cli.wiring import pretended_doors, real_doors
-from orchestrator.core.history import RunHistory
+from orchestrator.core.estimate import LaunchTimes, ends_at
+from orchestrator.core.history import RunHistory, TrialHistory
 from orchestrator.core.plan import Plan, facts_of, plan
 from orchestrator.core.ports import Activity, Doors
 from orchestrator.core.sweep import Sweep
@@ -41,13 +44,15 @@ class Request:
     yes: bool
     resume: str | None
     faults: tuple[str, ...]
+    until: str | None
+    hours: str | None
     plain: bool
 
 
 def run(request: Request) -> None:
     """Do it. Raises the error that ended it, after the result table was shown; returns when all is well."""
     project = Project.open(request.folder)
-    sweep = project.sweep(request.sweep_file)
+    sweep = within(project.sweep(request.sweep_file), request.until, request.hours)
     faults = _faults(request)
     with Store.open(project.state) as store:
         recorded = launch_times(store, sweep.service, rehearsal=request.sim)
@@ -58,7 +63,7 @@ def run(request: Request) -> None:
         earlier = _earlier(store, request, sweep, made)
         run_id = earlier.run.run if earlier else store.new_run_id()
         with _doors(request, project, sweep, faults) as doors, heeded(_say) as signals:
-            _run(request, store, made, sweep, doors, signals, run_id, earlier)
+            _run(request, store, made, sweep, doors, signals, run_id, earlier, recorded)
 
 
 def _run(
@@ -70,6 +75,7 @@ def _run(
     signals: Signals,
     run_id: str,
     earlier: RunHistory | None,
+    recorded: LaunchTimes,
 ) -> None:
     past = _past(store, earlier)
     screen = Progress(_outlook(made, past), plain=request.plain)
@@ -86,6 +92,8 @@ def _run(
             consent=lambda traffic: _consent(request, traffic),
             tool_version=__version__,
             past=past,
+            recorded=recorded,
+            ends_at=_ends_at(request, sweep, doors),
         )
         try:
             run_sweep(job)
@@ -95,6 +103,13 @@ def _run(
         click.echo(run_text(store.read(run_id), width=width()))
     if failure is not None:
         raise failure
+
+
+def _ends_at(request: Request, sweep: Sweep, doors: Doors) -> datetime | None:
+    """When production must serve again. A pretended night does not end at a real hour, but may be so many long."""
+    if request.sim and sweep.budget.hours is None:
+        return None
+    return ends_at(sweep.budget, doors.clock.now().astimezone())
 
 
 @contextmanager
@@ -132,7 +147,7 @@ def _earlier(store: Store, request: Request, sweep: Sweep, made: Plan) -> RunHis
         return None
     earlier = store.read(_unfinished(store, request, sweep))
     row = earlier.run
-    if row.state == "done":
+    if row.state == "done" and not any(trial.trial.state == "left-out" for trial in earlier.trials):
         raise InputRefused(f"run {row.run} is complete", remedy=f"tune show {row.run}; a new run: leave --resume out")
     if row.sweep_digest != made.digest:
         raise InputRefused(
@@ -160,26 +175,39 @@ def _past(store: Store, earlier: RunHistory | None) -> Past | None:
     if earlier is None:
         return None
     launches: dict[str, int] = {}
-    settled: set[str] = set()
+    failed: dict[str, str] = {}
     builds = []
     for trial in earlier.trials:
         launches[trial.trial.trial] = len(trial.launches)
         for launch in trial.launches:
             builds.append(launch.launch.build)
             if launch.launch.failure_class is not None and launch.launch.verdict == "infeasible":
-                settled.add(trial.trial.trial)
+                failed[trial.trial.trial] = launch.launch.failure_class
+    settled = {trial.trial.trial for trial in earlier.trials if trial.trial.state in {"ruled-out", "alias"}}
     return Past(
         levels=store.levels_done(earlier.run.run),
-        settled=settled,
+        settled=settled | set(failed),
+        failed=failed,
+        settings=_ran_with(earlier.trials),
         launches=launches,
         build=builds[0] if builds else None,
     )
 
 
+def _ran_with(trials: Sequence[TrialHistory]) -> dict[str, Mapping[str, Any]]:
+    """What the engines of measured configs said they ran with."""
+    return {
+        trial.trial.trial: launch.launch.settings
+        for trial in trials
+        if trial.trial.state == "measured" and trial.trial.role == "candidate"
+        for launch in trial.launches
+        if launch.launch.settings
+    }
+
+
 def _outlook(made: Plan, past: Past | None) -> Outlook:
     configs = len(made.launchable)
-    rounds = max(1, len(made.blocks))
-    launches = configs * rounds
+    launches = configs * made.rounds
     return Outlook(
         configs=configs,
         launches=launches,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli.budget import budget_options
 from orchestrator.cli.completing import sweep_files
 from orchestrator.cli.plan import current_folder, show_plan
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 @click.option("--sim", is_flag=True, help="Rehearse on the simulated engine, in virtual time.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop: the same as `tune plan`.")
 @click.option("-y", "--yes", is_flag=True, help="Agree that production stops serving for the length of the run.")
+@budget_options
 @click.option(
     "--resume",
     metavar="RUN",
@@ -44,6 +46,8 @@ def sweep(
     yes: bool,
     resume: str | None,
     faults: tuple[str, ...],
+    until: str | None,
+    hours: str | None,
 ) -> None:
     """Run a sweep: deploy each config, measure it, put production back, compare.
 
@@ -55,7 +59,7 @@ def sweep(
     What was measured before a crash is neither lost nor measured again.
     """
     if dry_run:
-        show_plan(current_folder(ctx), sweep_file, rehearsal=sim)
+        show_plan(current_folder(ctx), sweep_file, rehearsal=sim, until=until, hours=hours)
         return
     from orchestrator.cli.running import Request, run  # noqa: PLC0415 - start-up time of `tune --help`
 
@@ -66,6 +70,8 @@ def sweep(
         yes=yes,
         resume=resume,
         faults=faults,
+        until=until,
+        hours=hours,
         plain=ctx.obj["plain"],
     )
     run(request)

@@ -127,7 +127,16 @@ class Cost:
 
     def of(self, config: Config) -> float:
         """All launches of one config with their levels."""
-        return self._launches * (self._start_s(config) + self._pass_s)
+        return self._launches * self.once(config)
+
+    def once(self, config: Config) -> float:
+        """One launch of one config with its levels."""
+        return self._start_s(config) + self._pass_s
+
+    @property
+    def rounds(self) -> int:
+        """Launches of each config that the sweep asks for."""
+        return self._launches
 
     def estimate(self, configs: Sequence[Config]) -> Estimate:
         """The whole of it for these configs."""
@@ -168,24 +177,45 @@ def kv_needs(workload: Workload) -> dict[int, int]:
     return needs
 
 
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """What a budget has room for: ``rounds`` of launches of every config but those ``left_out``."""
+
+    rounds: int
+    left_out: frozenset[str] = frozenset()
+
+
 def against_budget(
     budget: Budget, cost: Cost, configs: Mapping[str, Config], now: datetime | None
-) -> tuple[BudgetVerdict | None, frozenset[str]]:
-    """The verdict, and the slugs of whole configs that do not fit: the last of ``configs``, which the caller draws.
+) -> tuple[BudgetVerdict | None, Room]:
+    """The verdict, and what there is room for. Whole rounds of launches are left out, the last ones first; when not
+    even one fits, whole configs are: the last of ``configs``, which the caller draws.
 
     ``now`` is aware, in the time zone that ``until`` is meant in; without it ``until`` is not judged.
     """
     allowed = _allowed(budget, now)
     if allowed is None:
-        return None, frozenset()
+        return None, Room(rounds=cost.rounds)
     text, allowed_s = allowed
+    used = cost.fixed_s + sum(cost.of(config) for config in configs.values())
+    verdict = BudgetVerdict(text=text, allowed_s=allowed_s, over_s=max(0.0, used - allowed_s))
+    a_round = sum(cost.once(config) for config in configs.values())
+    rounds = cost.rounds
+    while rounds > 1 and cost.fixed_s + rounds * a_round > allowed_s:
+        rounds -= 1
+    left_out: set[str] = set()
     used = cost.fixed_s
-    left_out: list[str] = []
     for slug, config in configs.items():
-        used += cost.of(config)
+        used += rounds * cost.once(config)
         if used > allowed_s:
-            left_out.append(slug)
-    return BudgetVerdict(text=text, allowed_s=allowed_s, over_s=max(0.0, used - allowed_s)), frozenset(left_out)
+            left_out.add(slug)
+    return verdict, Room(rounds=rounds, left_out=frozenset(left_out))
+
+
+def ends_at(budget: Budget, now: datetime) -> datetime | None:
+    """When production must serve again, for a run that begins ``now`` (aware); None without a budget."""
+    allowed = _allowed(budget, now)
+    return None if allowed is None else now + timedelta(seconds=allowed[1])
 
 
 def _allowed(budget: Budget, now: datetime | None) -> tuple[str, float] | None:

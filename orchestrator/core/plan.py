@@ -1,8 +1,8 @@
 """What runs, in which order, and for how long: decided before anything is touched.
 
 A plan is a value. It holds what the rules refuse and rewrite, which configs come to the same, where production
-stands among them, a seeded order, and an estimate against the budget with the configs that would not fit. Whole
-configs are left out, drawn by the seed: cutting a grid at its end would mean that its first axis never varies.
+stands among them, a seeded order, and an estimate against the budget with what would not fit: whole rounds of
+launches, then whole configs drawn by the seed. Cutting a grid at its end would mean that its first axis never varies.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ class Plan:
     notes: tuple[Group, ...]  # rewritten settings and warnings
     merged: Mapping[str, str]
     blocks: tuple[tuple[str, ...], ...]
+    rounds: int  # how many of the blocks the budget has room for
     shuffled: bool
     seed: int
     launches: int  # of configs, and one of production at the end
@@ -168,8 +169,8 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
     cost = Cost(sweep, recorded or LaunchTimes(), production)
     drawn = _shuffled(distinct, f"{sweep.seed}/1")
     configs = {point.slug: point.config for point in allowed}
-    verdict, left_out = against_budget(sweep.budget, cost, {slug: configs[slug] for slug in drawn}, now)
-    trials = [replace(trial, left_out=trial.slug in left_out) for trial in trials]
+    verdict, room = against_budget(sweep.budget, cost, {slug: configs[slug] for slug in drawn}, now)
+    trials = [replace(trial, left_out=trial.slug in room.left_out) for trial in trials]
     per_pass = len(set(sweep.workload.concurrency)) * sweep.repeats.per_level
     reference_levels = 2 * per_pass if sweep.reference == "production" else 0
     return Plan(
@@ -190,6 +191,7 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
         notes=_groups(grid, found, refused=False),
         merged=grid.merged,
         blocks=blocks,
+        rounds=room.rounds,
         shuffled=sweep.order == "shuffled",
         seed=sweep.seed,
         launches=len(distinct) * sweep.repeats.launches + 1,

@@ -148,15 +148,23 @@ def _closing(plan: Plan, width: int, following: str) -> list[str]:
     if budget is not None and budget.fits:
         lines += _paragraph(f"budget {budget.text}: fits", width)
     elif budget is not None:
-        names = ", ".join(trial.slug for trial in plan.left_out[:LINES])
-        more = len(plan.left_out) - LINES
-        names += f" and {more:,} more" if more > 0 else ""
-        text = f"budget {budget.text}: too short by {_span(budget.over_s)}; left out would be {names}"
+        text = f"budget {budget.text}: too short by {_span(budget.over_s)}; left out would be {_left_out(plan)}"
         lines += _paragraph(text, width)
     lines += [line for sentence in plan.blocked for line in _paragraph(f"cannot run: {sentence}", width)]
     if plan.blocked or not plan.launchable:
         return [*lines, "  nothing has been touched" if plan.blocked else "  nothing to run; nothing has been touched"]
     return [*lines, f"  nothing has been touched{following and '. '}{following}"]
+
+
+def _left_out(plan: Plan) -> str:
+    """``rounds 2 to 3 of launches, pp8.d8 and 3 more``."""
+    parts = []
+    if plan.rounds < len(plan.blocks):
+        first, last = plan.rounds + 1, len(plan.blocks)
+        parts.append(f"round {last} of launches" if first == last else f"rounds {first} to {last} of launches")
+    parts += [trial.slug for trial in plan.left_out[:LINES]]
+    more = len(plan.left_out) - LINES
+    return ", ".join(parts) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _paragraph(text: str, width: int) -> list[str]:

@@ -51,7 +51,7 @@ class Turns:
         """
         self._remember()
         planned = {trial.slug: trial for trial in self.job.plan.launchable}
-        for block, order in enumerate(self.job.plan.blocks, start=1):
+        for block, order in enumerate(self._blocks, start=1):
             for trial in [planned[slug] for slug in order if slug in planned]:
                 if trial.slug in self.settled or not self._todo(trial.slug, block):
                     continue
@@ -61,6 +61,10 @@ class Turns:
                     return bool(self.measured)
                 self._turn(trial, block)
         return bool(self.measured)
+
+    @property
+    def _blocks(self) -> tuple[tuple[str, ...], ...]:
+        return self.job.plan.blocks[: self.job.plan.rounds]
 
     @property
     def _past(self) -> Past:
@@ -165,7 +169,7 @@ class Turns:
 
     def _leave_out(self, block: int) -> None:
         """The rest of the plan has no time. Configs with figures keep them; the others say that they have none."""
-        later = {slug for order in self.job.plan.blocks[block - 1 :] for slug in order}
+        later = {slug for order in self._blocks[block - 1 :] for slug in order}
         waiting = [
             trial
             for trial in self.job.plan.launchable
@@ -183,7 +187,7 @@ class Turns:
         )
 
     def _left_over(self, slug: str, block: int) -> bool:
-        return any(self._todo(slug, number) for number in range(block, len(self.job.plan.blocks) + 1))
+        return any(self._todo(slug, number) for number in range(block, len(self._blocks) + 1))
 
     def _share(self, todo: tuple[LevelSpec, ...]) -> float:
         """How much of a whole launch's measuring these levels are, by what they send."""

@@ -172,3 +172,31 @@ def test_a_service_with_secrets_is_planned_but_said_to_be_blocked(
     out = capsys.readouterr().out
     assert "cannot run: secrets (HF_TOKEN) are not honoured yet" in out
     assert out.endswith("  nothing has been touched\n")
+
+
+def test_the_command_lines_budget_replaces_the_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_project(tmp_path, sweep=NIGHT)
+    assert tune(tmp_path, "plan", "sweeps/night.yaml", "--hours", "1") == 3
+    assert "budget 1 h: too short by" in capsys.readouterr().out
+    assert tune(tmp_path, "plan", "sweeps/night.yaml", "--until", "07:00") in {0, 3}
+    assert "budget until 07:00: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--until", "7:00"], '--until: read "7:00"; accepted: a time of day such as 07:00'),
+        (["--until", "24:00"], '--until: read "24:00"; accepted: a time of day such as 07:00'),
+        (["--hours", "-1"], '--hours: read "-1"; accepted: a number from 0.01 to 1000'),
+        (["--hours", "nan"], '--hours: read "nan"; accepted: a number from 0.01 to 1000'),
+        (["--hours", "8h"], '--hours: read "8h"; accepted: a number from 0.01 to 1000'),
+        (["--hours", "8", "--until", "07:00"], "--until and --hours: accepted: one of them"),
+    ],
+)
+@pytest.mark.parametrize("command", ["plan", "sweep"])
+def test_a_budget_that_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, words: list[str], told: str
+) -> None:
+    write_project(tmp_path, sweep=NIGHT)
+    assert tune(tmp_path, command, "sweeps/night.yaml", *words) == 2
+    assert told in capsys.readouterr().err

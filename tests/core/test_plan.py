@@ -228,3 +228,15 @@ def test_how_much_kv_fits_is_said_of_each_config_once_the_card_is_known() -> Non
     warned = {group.rule: group.slugs for group in made.notes}
     assert (warned["weights-fit"], warned["load-beyond-kv"]) == (("pp1",), ("pp1.tp8",))
     assert all(trial.kv_tokens is None for trial in planned(sweep(*layouts)).trials)
+
+
+def test_whole_rounds_of_launches_are_left_out_before_any_config() -> None:
+    # A round of two configs takes 2 x 913 s, the restore 900 s: an hour has room for one round, two hours for three.
+    asked = sweep(DEPTH, budget=Budget(hours=1), reference="none", repeats=Repeats(launches=4))
+    made = planned(asked)
+    assert (made.rounds, made.left_out, len(made.blocks)) == (1, (), 4)
+    assert planned(replace(asked, budget=Budget(hours=2))).rounds == 3
+    assert planned(replace(asked, budget=Budget(hours=3))).rounds == 4
+    short = planned(replace(asked, budget=Budget(hours=0.6)))
+    assert (short.rounds, len(short.left_out)) == (1, 1)
+    assert planned(replace(asked, budget=Budget())).rounds == 4

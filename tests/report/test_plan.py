@@ -6,7 +6,7 @@ from textwrap import dedent
 
 from orchestrator.core.inventory import HostEntry, SecretRef
 from orchestrator.core.plan import LaunchTimes, Plan, facts_of, plan
-from orchestrator.core.sweep import Axis, Budget, Point, Sweep
+from orchestrator.core.sweep import Axis, Budget, Point, Repeats, Sweep
 from orchestrator.report.plan import plan_text
 from tests.core.sweeps import K26, axis, service, sweep, workload
 
@@ -218,3 +218,10 @@ def test_scarce_kv_is_a_note_and_the_span_of_it_a_line() -> None:
         "  2  pp4.tp2  4   2   KV for about 670k tokens",
     ]
     assert "  KV for about 670k to 1.2M tokens; C=4 needs up to 696" in lines
+
+
+def test_rounds_of_launches_that_have_no_time() -> None:
+    asked = sweep(DEPTH, flags=PINNED, budget=Budget(hours=1), reference="none", repeats=Repeats(launches=4))
+    assert "left out would be rounds 2 to 4 of launches" in " ".join(shown(asked).split())
+    asked = sweep(DEPTH, flags=PINNED, budget=Budget(hours=2), reference="none", repeats=Repeats(launches=4))
+    assert "left out would be round 4 of launches" in " ".join(shown(asked).split())
