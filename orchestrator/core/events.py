@@ -106,7 +106,10 @@ class LaunchReady(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchFailed(Event):
-    """The launch ended in a failure class of ``core.failures``; the trial has no (more) numbers from it."""
+    """The launch ended in a failure class of ``core.failures``; the trial has no (more) numbers from it.
+
+    ``seconds`` since its start was ordered; None for an engine that we did not start.
+    """
 
     trial: str
     launch: str
@@ -115,7 +118,7 @@ class LaunchFailed(Event):
     explanation: str
     next_step: str
     evidence: tuple[str, ...]
-    seconds: float
+    seconds: float | None
 
 
 @dataclass(frozen=True, kw_only=True)

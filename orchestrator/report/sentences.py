@@ -61,7 +61,7 @@ def _launch_ready(event: events.LaunchReady) -> str:
 
 @sentence.register
 def _launch_failed(event: events.LaunchFailed) -> str:
-    after = f" after {event.seconds:.0f} s" if event.seconds > 0 else ""
+    after = f" after {event.seconds:.0f} s" if event.seconds is not None else ""
     return clean(f"{event.trial}: failed{after}: {event.failure_class}: {event.explanation}")
 
 

@@ -86,7 +86,7 @@ def failure_lines(launch: LaunchRow, width: int) -> list[str]:
     lines = folded(
         "", clean(f"{launch.launch} {what}: {launch.explanation} ({launch.failure_class})"), width, indent=2, hang=2
     )
-    if launch.ready_at is None and launch.failed_after_s:
+    if launch.failed_after_s is not None:
         lines += folded("after", f"{launch.failed_after_s:.0f} s", width)
     if launch.next_step:
         lines += folded("try", clean(launch.next_step), width)

@@ -35,11 +35,10 @@ class Ready:
 class StartFailed(Exception):
     """A start that did not; carries the class and how long it took (s). Never leaves ``workflow``."""
 
-    def __init__(self, failure: Failure, seconds: float, journal: tuple[str, ...]) -> None:
+    def __init__(self, failure: Failure, seconds: float) -> None:
         super().__init__(failure.explanation)
         self.failure = failure
         self.seconds = seconds
-        self.journal = journal
 
 
 def wait_ready(
@@ -113,4 +112,4 @@ def _confirm(
 
 
 def _failed(doors: Doors, watched: Watched, failure: Failure) -> StartFailed:
-    return StartFailed(failure, doors.clock.monotonic() - watched.started_at, watched.lines)
+    return StartFailed(failure, doors.clock.monotonic() - watched.started_at)

@@ -101,7 +101,7 @@ def run_launch(
             on_phase=phase,
         )
     except StartFailed as failed:
-        _tell_failure(bench, launch.trial, launch.launch, failed)
+        _tell_failure(bench, launch, failed.failure, failed.seconds)
         return Ended(failure=failed.failure)
     ready_at = clock.monotonic()
     _tell_ready(bench, launch, ready)
@@ -150,6 +150,7 @@ def _tell_ready(bench: Bench, launch: Launch, ready: Ready) -> None:
 
 def _measure(bench: Bench, launch: Launch, role: Role, ready: Ready) -> Ended:
     measured: set[str] = set()
+    began = bench.doors.clock.monotonic()
     bench.doors.telemetry.start()
     try:
         ok = _say_ok(bench, launch)
@@ -159,7 +160,9 @@ def _measure(bench: Bench, launch: Launch, role: Role, ready: Ready) -> Ended:
             else:
                 ok = False
             if not ok and not _alive(bench, role, ready):
-                return Ended(failure=_tell_death(bench, launch, role, ready), measured=frozenset(measured))
+                served_s = bench.doors.clock.monotonic() - began
+                failure = _tell_death(bench, launch, role, ready, served_s)
+                return Ended(failure=failure, measured=frozenset(measured))
     finally:
         bench.doors.telemetry.stop()
     bench.tell(events.LaunchEnded, trial=launch.trial, launch=launch.launch)
@@ -269,24 +272,23 @@ def _alive(bench: Bench, role: Role, ready: Ready) -> bool:
     return unit.is_running and unit.invocation_id == ready.invocation_id
 
 
-def _tell_death(bench: Bench, launch: Launch, role: Role, ready: Ready) -> Failure:
+def _tell_death(bench: Bench, launch: Launch, role: Role, ready: Ready, served_s: float) -> Failure:
+    """It was ready and is no more, ``served_s`` later."""
     seen = bench.held.ask(lambda: bench.doors.service.watch(role, ready.cursor))
-    lines = ready.journal + seen.lines
-    failure = failures.from_end(lines, seen.unit)
-    _tell_failure(bench, launch.trial, launch.launch, StartFailed(failure, 0.0, lines))
+    failure = failures.from_end(ready.journal + seen.lines, seen.unit)
+    _tell_failure(bench, launch, failure, None if ready.seconds is None else ready.seconds + served_s)
     return failure
 
 
-def _tell_failure(bench: Bench, trial: str, launch: str, failed: StartFailed) -> None:
-    failure = failed.failure
+def _tell_failure(bench: Bench, launch: Launch, failure: Failure, seconds: float | None) -> None:
     bench.tell(
         events.LaunchFailed,
-        trial=trial,
-        launch=launch,
+        trial=launch.trial,
+        launch=launch.launch,
         failure_class=failure.name,
         verdict=failure.verdict,
         explanation=failure.explanation,
         next_step=failure.next_step,
         evidence=failure.evidence,
-        seconds=failed.seconds,
+        seconds=seconds,
     )

@@ -179,7 +179,12 @@ def test_a_config_that_dies_is_told_with_its_class_and_the_next_one_has_its_turn
 def test_a_death_under_load_leaves_an_invalid_level_and_a_failed_launch(night: Callable[..., Night]) -> None:
     one = night(SWEEP.replace("fixed: 16", "fixed: 1024"), faults={"d0": "dies-under-load"})
     one.run()
-    assert [event.trial for event in one.heard.of(events.LaunchFailed)] == ["d0"]
+    (failed,) = one.heard.of(events.LaunchFailed)
+    (ready,) = [event for event in one.heard.of(events.LaunchReady) if event.trial == "d0"]
+    assert failed.trial == "d0"
+    assert failed.seconds is not None
+    assert ready.seconds is not None
+    assert failed.seconds > ready.seconds  # counted from its start, not a 0 that nobody measured
     states = {event.figures.state for event in one.heard.of(events.LevelEnded) if event.trial == "d0"}
     assert states <= {"failed", "invalid"}
     assert one.production_runs()
