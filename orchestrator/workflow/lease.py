@@ -73,15 +73,6 @@ class Held:
                 return seen
 
 
-class Never:
-    """A cancel that never fires: for what must be finished once begun."""
-
-    requested = False
-
-    def check(self) -> None:
-        """Nothing to check."""
-
-
 def stop_if_asked(cancel: Cancel, what: str) -> None:
     """Raise ``Interrupted`` naming what was under way."""
     if cancel.requested:

@@ -27,7 +27,6 @@ from orchestrator.errors import (
 )
 from orchestrator.project import Project
 from orchestrator.sim.doors import build
-from orchestrator.workflow.lease import Never
 from orchestrator.workflow.sweep import Job, Past, Traffic, run_sweep
 
 INVENTORY = """\
@@ -342,11 +341,6 @@ def test_a_full_disk_never_keeps_production_down(night: Callable[..., Night], mo
     assert one.doors.service.record() is None
     assert caught.value.host_state is not None
     assert "is ready again" in caught.value.host_state
-
-
-def test_never_is_never() -> None:
-    Never().check()
-    assert not Never.requested
 
 
 def test_errors_after_the_restore_keep_their_own_code(night: Callable[..., Night]) -> None:
