@@ -31,7 +31,9 @@ class LogFile:
         self._last_progress: dict[str, float] = {}
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = os.fdopen(os.open(self.path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "w")
+            self._file = os.fdopen(
+                os.open(self.path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "w", encoding="utf-8"
+            )
         except OSError as fault:
             raise self._in_words(fault) from fault
 

@@ -6,18 +6,19 @@ Commands are imported when they run, so that ``tune --help`` costs nothing.
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import tempfile
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from orchestrator import __version__
+from orchestrator.cli import streams
 from orchestrator.cli.complaint import bug_text, error_text
-from orchestrator.errors import TuneError
+from orchestrator.errors import StoreFault, TuneError
 
 
 @dataclass(frozen=True)
@@ -97,36 +98,44 @@ def tune(ctx: click.Context, folder: Path, debug: bool, plain: bool) -> None:
 def run(words: list[str] | None = None) -> int:
     """Run the command line (``sys.argv`` by default) and return its exit code; never raises."""
     debug = "--debug" in (sys.argv[1:] if words is None else words)
+    streams.settle()
     try:
         # Without click's own error handling it returns what `ctx.exit` was told, and else what the command returned.
         ended = tune.main(args=words, prog_name="tune", standalone_mode=False)
         return ended if isinstance(ended, int) else 0
     except click.exceptions.Abort:
-        click.echo("interrupted", err=True)
+        streams.say("interrupted", err=True)
         return 130
     except click.ClickException as wrong:
-        wrong.show()
+        with suppress(OSError):
+            wrong.show()
         return 2
-    except BrokenPipeError:
-        # The reader went away (`tune show | head`): nothing is wrong, and the interpreter must not complain either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader went away (`tune show | head`): nothing is wrong
+        streams.let_go(sys.stdout)
         return 0
     except TuneError as error:
-        if debug:
-            traceback.print_exc()
-        click.echo(error_text(error), err=True)
-        return error.exit_code
+        return _known(error, debug=debug)
     except KeyboardInterrupt:
-        click.echo("interrupted; nothing was under way on a host", err=True)
+        streams.say("interrupted; nothing was under way on a host", err=True)
         return 130
     except Exception as bug:  # noqa: BLE001 - the boundary: a bug is said in one line, its traceback kept in a file
+        if isinstance(bug, OSError) and streams.is_of_output(bug):
+            streams.let_go(sys.stdout)
+            return _known(StoreFault(f"the output cannot be written: {bug.strerror}"), debug=debug)
         return _bug(bug, debug=debug)
+
+
+def _known(error: TuneError, *, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    streams.say(error_text(error), err=True)
+    return error.exit_code
 
 
 def _bug(bug: Exception, *, debug: bool) -> int:
     if debug:
         traceback.print_exc()
-    with tempfile.NamedTemporaryFile("w", prefix="tune-bug-", suffix=".txt", delete=False) as log:
+    with tempfile.NamedTemporaryFile("w", prefix="tune-bug-", suffix=".txt", delete=False, encoding="utf-8") as log:
         log.write("".join(traceback.format_exception(bug)))
-    click.echo(bug_text(bug, log.name), err=True)
+    streams.say(bug_text(bug, log.name), err=True)
     return TuneError.exit_code

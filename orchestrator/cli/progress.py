@@ -14,6 +14,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from orchestrator.cli.streams import let_go
 from orchestrator.core import events
 from orchestrator.report.progress import Board, Outlook
 from orchestrator.report.sentences import sentence
@@ -92,6 +93,7 @@ class Progress:
                 self._draw(event, finished)
         except OSError:
             self._unseen = True
+            let_go(self._stream)
 
     def _say(self, event: events.Event, finished: str | None) -> None:
         warm_up = isinstance(event, events.LevelEnded) and not self._board.measuring

@@ -18,6 +18,7 @@ from orchestrator.cli.logfile import LogFile
 from orchestrator.cli.progress import Progress
 from orchestrator.cli.recorded import launch_times
 from orchestrator.cli.signals import Signals, heeded
+from orchestrator.cli.streams import say
 from orchestrator.cli.terminal import width
 from orchestrator.cli.wiring import pretended_doors, real_doors
 from orchestrator.core.estimate import LaunchTimes, ends_at
@@ -58,7 +59,7 @@ def run(request: Request) -> None:
         recorded = launch_times(store, sweep.service, rehearsal=request.sim)
         now = None if request.sim else _here()  # a pretended night does not end at a real hour
         made = plan(sweep, facts_of(sweep.service), recorded, now=now)
-        click.echo(plan_text(made, width=width(), following=""))
+        say(plan_text(made, width=width(), following=""))
         _refuse_blocked(made)
         earlier = _earlier(store, request, sweep, made)
         run_id = earlier.run.run if earlier else store.new_run_id()
@@ -100,7 +101,7 @@ def _run(
         except TuneError as error:
             failure = error
     if failure is None or store.levels_done(run_id):
-        click.echo(run_text(store.read(run_id), width=width()))
+        say(run_text(store.read(run_id), width=width()))
     if failure is not None:
         raise failure
 
@@ -220,14 +221,17 @@ def _outlook(made: Plan, past: Past | None) -> Outlook:
 
 def _consent(request: Request, traffic: Traffic) -> bool:
     """Show what production does now, and ask. Without a terminal and without --yes the answer is no."""
-    click.echo(f"{traffic.unit} on {traffic.host} {_traffic_words(traffic.activity)}.")
+    say(f"{traffic.unit} on {traffic.host} {_traffic_words(traffic.activity)}.")
     if request.yes or request.sim:
-        click.echo(f"It stops serving until the run is over ({'--yes' if request.yes else 'pretended: --sim'}).")
+        say(f"It stops serving until the run is over ({'--yes' if request.yes else 'pretended: --sim'}).")
         return True
     if not sys.stdin.isatty():
-        click.echo("nobody can be asked here: repeat with --yes to agree", err=True)
+        say("nobody can be asked here: repeat with --yes to agree", err=True)
         return False
-    return click.confirm("It stops serving until the run is over. Go on?", default=False)
+    try:
+        return click.confirm("It stops serving until the run is over. Go on?", default=False)
+    except OSError:  # nobody sees the question
+        return False
 
 
 def _traffic_words(activity: Activity) -> str:
@@ -243,7 +247,7 @@ def _or_unknown(count: int | None) -> str:
 
 
 def _say(text: str) -> None:
-    click.echo(f"\n{text}", err=True)
+    say(f"\n{text}", err=True)
 
 
 def _here() -> datetime:

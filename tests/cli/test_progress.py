@@ -141,8 +141,7 @@ def test_a_reader_that_goes_away_does_not_end_the_run() -> None:
     with Progress(OUTLOOK, stream=stream, zone=UTC) as progress:
         for event in whole_night(Story()):
             progress.tell(event)
-    with pytest.raises(BrokenPipeError):  # it was really gone
-        stream.close()
+    stream.close()  # nor does the last flush fail
 
 
 @contextmanager
