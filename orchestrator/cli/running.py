@@ -148,7 +148,7 @@ def _earlier(store: Store, request: Request, sweep: Sweep, made: Plan) -> RunHis
         return None
     earlier = store.read(_unfinished(store, request, sweep))
     row = earlier.run
-    if row.state == "done" and not any(trial.trial.state == "left-out" for trial in earlier.trials):
+    if row.state == "done" and not any(trial.trial.state in {"left-out", "planned"} for trial in earlier.trials):
         raise InputRefused(f"run {row.run} is complete", remedy=f"tune show {row.run}; a new run: leave --resume out")
     if row.sweep_digest != made.digest:
         raise InputRefused(

@@ -108,6 +108,11 @@ class Plan:
         return tuple(trial for trial in self.trials if trial.alias_of is None and not trial.left_out)
 
     @property
+    def distinct(self) -> tuple[PlannedTrial, ...]:
+        """The configs that are to be told apart, in order, also those that the budget leaves out."""
+        return tuple(trial for trial in self.trials if trial.alias_of is None)
+
+    @property
     def aliases(self) -> tuple[PlannedTrial, ...]:
         """Configs that come to the same as an earlier one."""
         return tuple(trial for trial in self.trials if trial.alias_of is not None)

@@ -135,7 +135,8 @@ class Board:
         self.set_aside.add(event.trial)
         if event.state == "left-out":
             return None
-        return f"  – {pad(clean(event.trial), NAME)} {clean(f'{event.state}: {event.reason}')}"
+        what = event.state.replace("-", " ")
+        return f"  – {pad(clean(event.trial), NAME)} {clean(f'{what}: {event.reason}')}"
 
     def _finish(self, event: events.LaunchEnded | events.LaunchFailed) -> str | None:
         trial = event.trial

@@ -224,7 +224,7 @@ def _check(entry: ServiceEntry, survey: Survey) -> None:
 def _verify(job: Job, held: Held) -> dict[str, TrialUnit]:
     """Every unit of the plan is rendered and checked by the host's systemd before anything stops."""
     units: dict[str, TrialUnit] = {}
-    for trial in job.plan.launchable:
+    for trial in job.plan.distinct if job.ends_at is not None else job.plan.launchable:
         stop_if_asked(job.cancel, "checking the units")
         unit = render_unit(job.sweep.service, trial.config, run=job.run, trial=trial.slug)
         held.beat()

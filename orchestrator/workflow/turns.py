@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from orchestrator.core import events
@@ -50,21 +51,27 @@ class Turns:
         Raises ``HostFault`` after ``IN_A_ROW`` failures in a row that are the environment's.
         """
         self._remember()
-        planned = {trial.slug: trial for trial in self.job.plan.launchable}
-        for block, order in enumerate(self._blocks, start=1):
-            for trial in [planned[slug] for slug in order if slug in planned]:
-                if trial.slug in self.settled or not self._todo(trial.slug, block):
-                    continue
-                stop_if_asked(self.job.cancel, "between two configs")
-                if not self._has_time(trial, block):
-                    self._leave_out(block)
-                    return bool(self.measured)
-                self._turn(trial, block)
+        for number, (block, trial) in enumerate(self._order):
+            if trial.slug in self.settled or not self._todo(trial.slug, block):
+                continue
+            stop_if_asked(self.job.cancel, "between two configs")
+            if not self._has_time(trial, block):
+                self._leave_out(self._order[number:])
+                break
+            self._turn(trial, block)
         return bool(self.measured)
 
-    @property
-    def _blocks(self) -> tuple[tuple[str, ...], ...]:
-        return self.job.plan.blocks[: self.job.plan.rounds]
+    @cached_property
+    def _order(self) -> tuple[tuple[int, PlannedTrial], ...]:
+        """(block, config), first what the budget has room for. Estimates are cautious: with a clock that decides,
+        what they left out has its turn when there is time after all."""
+        plan = self.job.plan
+        distinct = {trial.slug: trial for trial in plan.distinct}
+        turns = [(number, distinct[slug]) for number, order in enumerate(plan.blocks, start=1) for slug in order]
+        has_room = [number <= plan.rounds and not trial.left_out for number, trial in turns]
+        kept = [turn for turn, fits in zip(turns, has_room, strict=True) if fits]
+        rest = [turn for turn, fits in zip(turns, has_room, strict=True) if not fits]
+        return (*kept, *rest) if self.job.ends_at is not None else tuple(kept)
 
     @property
     def _past(self) -> Past:
@@ -75,7 +82,7 @@ class Turns:
         self.settled |= set(self._past.settled)
         self.ran.update(self._past.settings)
         self.measured |= {(slug, key) for slug, key in self._past.levels if slug in self.units}
-        for trial in self.job.plan.launchable:
+        for trial in self.job.plan.distinct:
             if trial.slug in self._past.failed:
                 self._rule_out(trial, self._past.failed[trial.slug])
 
@@ -130,7 +137,7 @@ class Turns:
 
     def _rule_out(self, failed: PlannedTrial, failure_class: str) -> None:
         """Set aside what cannot do better than a config that failed; what production runs is known to work."""
-        for trial in self.job.plan.launchable:
+        for trial in self.job.plan.distinct:
             if trial.slug in self.settled or trial.is_production or self._is_measured(trial.slug):
                 continue
             why = cannot_do_better(failure_class, failed.config, trial.config, self.facts)
@@ -151,7 +158,7 @@ class Turns:
     def _same_as(self, slug: str, settings: Mapping[str, Any]) -> str | None:
         """An earlier config that was measured with the settings that this one turns out to run with."""
         self.started[slug] = settings
-        configs = {trial.slug: trial.config for trial in self.job.plan.launchable}
+        configs = {trial.slug: trial.config for trial in self.job.plan.distinct}
         others = {name: (configs[name], seen) for name, seen in self.ran.items() if name != slug and name in configs}
         return None if slug in self.ran else twin(configs[slug], settings, others, self.facts.version)
 
@@ -167,27 +174,24 @@ class Turns:
         left = self._left_s()
         return left is None or self._needed_s(trial, block) <= left
 
-    def _leave_out(self, block: int) -> None:
-        """The rest of the plan has no time. Configs with figures keep them; the others say that they have none."""
-        later = {slug for order in self._blocks[block - 1 :] for slug in order}
-        waiting = [
-            trial
-            for trial in self.job.plan.launchable
-            if trial.slug in later and trial.slug not in self.settled and self._left_over(trial.slug, block)
-        ]
+    def _leave_out(self, rest: Sequence[tuple[int, PlannedTrial]]) -> None:
+        """There is no time for the rest. Configs with figures keep them; the others say that they have none."""
+        block, following = rest[0]
+        waiting = {
+            trial.slug: trial
+            for number, trial in rest
+            if trial.slug not in self.settled and self._todo(trial.slug, number)
+        }
         reason = f"no time for its start, its levels and the restore before {self.job.ends_at:%H:%M}"
-        for trial in waiting:
-            if not self._is_measured(trial.slug):
-                self.bench.tell(events.TrialSetAside, trial=trial.slug, state="left-out", reason=reason)
+        for slug in waiting:
+            if not self._is_measured(slug):
+                self.bench.tell(events.TrialSetAside, trial=slug, state="left-out", reason=reason)
         self.bench.tell(
             events.Note,
             text=f"the rest is left out: the next of {len(waiting)} configs would need about "
-            f"{self._needed_s(waiting[0], block) / 60:.0f} min, {(self._left_s() or 0) / 60:.0f} min are left before "
+            f"{self._needed_s(following, block) / 60:.0f} min, {(self._left_s() or 0) / 60:.0f} min are left before "
             f"{self.job.ends_at:%H:%M}",
         )
-
-    def _left_over(self, slug: str, block: int) -> bool:
-        return any(self._todo(slug, number) for number in range(block, len(self._blocks) + 1))
 
     def _share(self, todo: tuple[LevelSpec, ...]) -> float:
         """How much of a whole launch's measuring these levels are, by what they send."""

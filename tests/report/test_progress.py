@@ -37,7 +37,7 @@ def test_what_is_set_aside_leaves_a_line_and_costs_no_time() -> None:
     line = heard.hear(
         events.TrialSetAside(**story.at(0), trial="pp8.d0", state="ruled-out", because="pp4.tp2.d0", reason=reason)
     )
-    assert line == f"  – pp8.d0            ruled-out: {reason}"
+    assert line == f"  – pp8.d0            ruled out: {reason}"
     assert heard.left_s() == (left or 0) - 900 - 1500
     assert heard.hear(events.TrialSetAside(**story.at(0), trial="pp8.d8", state="left-out", reason="")) is None
     assert heard.left_s() == 900

@@ -153,6 +153,16 @@ def test_what_has_no_time_is_left_out_and_production_is_back_by_then(night: Call
     assert note.startswith(f"the rest is left out: the next of {4 - len(there)} configs would need about ")
 
 
+def test_what_the_estimate_left_out_has_its_turn_when_the_night_was_quicker(night: Callable[..., Night]) -> None:
+    # The plan assumes 15 min a start; the simulated engine takes 2 to 7.
+    one = night(DEPTHS + "budget: {hours: 0.8}\n")
+    assert len(one.plan.left_out) == 2
+    one.run(ends_at=one.doors.clock.now() + timedelta(hours=0.8))
+    assert {slug for slug, _ in measured(one)} == {"d0", "d1", "d2", "d3"}
+    kept = [f"{trial.slug}.l1" for trial in one.plan.launchable]
+    assert launched(one)[:2] == kept
+
+
 def test_without_time_for_even_one_config_production_is_not_stopped(night: Callable[..., Night]) -> None:
     one = night(DEPTHS)
     with pytest.raises(BadAnswer):
