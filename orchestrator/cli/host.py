@@ -31,7 +31,7 @@ def setup(ctx: click.Context, name: str, login: str | None, dry_run: bool, remov
     being root. Doing it again changes nothing; after an update of tune it brings the helper up to date.
 
     \b
-    tune host setup k26                   root logs in and runs the sweeps: only the helper
+    tune host setup k26                   for a login as root: the helper alone
     tune host setup k26-root --user ops   for `Host k26` with `User ops`
     tune host setup k26-root --remove     when no sweep will come any more
     """

@@ -12,7 +12,7 @@ def schema(file: str) -> None:
 
     \b
     tune schema sweep > sweep.schema.json
-    # yaml-language-server: $schema=sweep.schema.json     (first line of the sweep file)
+    # yaml-language-server: $schema=sweep.schema.json   (first line of the file)
     """
     import json  # noqa: PLC0415 - start-up time of `tune --help`, here and below
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -26,6 +27,30 @@ def test_every_command_of_the_menu_exists_and_has_the_menus_own_line() -> None:
 def test_every_command_answers_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([name, "--help"]) == 0
     assert "Usage: tune" in capsys.readouterr().out
+
+
+PASSED_ON = {("sim", "serve"), ("sim", "nvidia-smi")}  # their --help is SGLang's and nvidia-smi's to give
+
+
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    """Every command below a group, by the words that call it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        words = (*path, name)
+        if words not in PASSED_ON:
+            yield words
+        if isinstance(command, click.Group):
+            yield from commands(command, *words)
+
+
+@pytest.mark.parametrize("words", list(commands(tune)), ids=" ".join)
+def test_every_help_fits_80_columns(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run([*words, "--help"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
 
 
 def test_help_imports_nothing_heavy() -> None:
