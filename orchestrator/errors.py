@@ -71,6 +71,10 @@ class HostFault(TuneError):
     meaning = "host: not reached, refused us, or a command on it failed"
 
 
+class NotReached(HostFault):
+    """Nobody answers at the host's address, so nothing was sent: it may be tried again while there is time."""
+
+
 class OutcomeUnknown(HostFault):
     """The link was lost or the deadline passed while a command ran: it may have happened, or still be running."""
 
@@ -110,7 +114,7 @@ class Locked(TuneError):
     """Somebody else holds the host."""
 
     exit_code = 7
-    meaning = "locked: another run or person holds the host"
+    meaning = "locked: another run or person holds the host, or this run's hold on it has ended"
 
 
 class LeaseLost(Locked):

@@ -30,10 +30,16 @@ def _labelled(label: str, text: str | None) -> list[str]:
 
 
 def _folded(text: str, first: str, rest: str) -> list[str]:
-    """Folded to the width at blanks only, so that a path or an option is never cut."""
+    """Folded to the width at blanks only, so that a path or an option is never cut.
+
+    A line that begins with blanks is a command to be pasted: it stays one line, however long.
+    """
     lines: list[str] = []
     for part in clean_lines(text):
         indent = rest if lines else first
+        if part.startswith(" "):
+            lines.append(indent + part)
+            continue
         lines += textwrap.wrap(
             part,
             WIDTH,

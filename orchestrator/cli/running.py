@@ -90,7 +90,7 @@ def _run(
             listeners=(store, screen, log),
             cancel=signals.cancel,
             abandon=signals.abandon,
-            consent=lambda traffic: _consent(request, traffic),
+            consent=lambda traffic: _consent(request, traffic, signals),
             tool_version=__version__,
             past=past,
             recorded=recorded,
@@ -219,7 +219,7 @@ def _outlook(made: Plan, past: Past | None) -> Outlook:
     )
 
 
-def _consent(request: Request, traffic: Traffic) -> bool:
+def _consent(request: Request, traffic: Traffic, signals: Signals) -> bool:
     """Show what production does now, and ask. Without a terminal and without --yes the answer is no."""
     say(f"{traffic.unit} on {traffic.host} {_traffic_words(traffic.activity)}.")
     if request.yes or request.sim:
@@ -229,8 +229,9 @@ def _consent(request: Request, traffic: Traffic) -> bool:
         say("nobody can be asked here: repeat with --yes to agree", err=True)
         return False
     try:
-        return click.confirm("It stops serving until the run is over. Go on?", default=False)
-    except OSError:  # nobody sees the question
+        with signals.asking():
+            return click.confirm("It stops serving until the run is over. Go on?", default=False)
+    except (OSError, click.Abort):  # nobody sees the question; the end of the input is no yes
         return False
 
 

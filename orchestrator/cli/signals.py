@@ -39,9 +39,23 @@ class Signals:
     def __init__(self) -> None:
         self.cancel = Cancellation()
         self.abandon = Cancellation()
+        self._asking = False
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """While a person is asked something: a signal then is an answer, and raises ``Interrupted`` at once."""
+        self._asking = True
+        try:
+            yield
+        finally:
+            self._asking = False
 
     def arrive(self) -> str:
-        """Count one signal; what to say to the user now."""
+        """Count one signal; what to say to the user now. Raises ``Interrupted`` while something is asked."""
+        if self._asking:
+            self._asking = False
+            self.cancel.fire()
+            raise Interrupted("interrupted instead of an answer")
         if not self.cancel.requested:
             self.cancel.fire()
             return "stopping the load and putting production back; once more to stop watching"

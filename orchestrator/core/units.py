@@ -147,3 +147,4 @@ class RestoreState:
     phase: Literal["restoring", "restored", "failed", "nothing-to-restore"]
     detail: str = ""
     production: UnitState | None = None
+    was_active: bool = False  # production ran before it was stopped, and so has to run again

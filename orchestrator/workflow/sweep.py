@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.core import events
@@ -15,10 +13,10 @@ from orchestrator.core.plan import facts_of
 from orchestrator.core.render import render_unit
 from orchestrator.core.units import Survey, TrialUnit, UnitState
 from orchestrator.errors import BadAnswer, Declined, HostFault, InputRefused, LeaseLost, TuneError
+from orchestrator.workflow.ending import UNCHANGED, Ending, Touched
 from orchestrator.workflow.job import PRODUCTION, Job, Past, Traffic
 from orchestrator.workflow.lease import Held, stop_if_asked
 from orchestrator.workflow.ready import Ready
-from orchestrator.workflow.switch import gate, restore, stopped_as_before
 from orchestrator.workflow.telling import Teller
 from orchestrator.workflow.trial import Bench, Launch, run_reference
 from orchestrator.workflow.turns import Turns, launch_name, todo
@@ -26,15 +24,6 @@ from orchestrator.workflow.turns import Turns, launch_name, todo
 __all__ = ["PRODUCTION", "Job", "Past", "Traffic", "run_sweep"]
 
 BEFORE, AFTER = 1, 2  # the reference frames the run; its repeats are numbered on
-
-
-@dataclass
-class _Touched:
-    """Whether anything on the host was changed, and how it was left."""
-
-    host: bool = False
-    ours: bool = True  # the host record
-    state: str = "nothing was changed on the host"
 
 
 def run_sweep(job: Job) -> str:
@@ -45,7 +34,7 @@ def run_sweep(job: Job) -> str:
     """
     tell = Teller(job.run, job.doors.clock, job.listeners)
     _tell_start(job, tell)
-    touched = _Touched()
+    touched = Touched()
     try:
         measured = _locked(job, tell, touched)
         if not measured:
@@ -54,7 +43,8 @@ def run_sweep(job: Job) -> str:
             )
     except TuneError as error:
         tell.nothing_stops_this()
-        error.host_state = error.host_state or touched.state
+        # What an error knew of the host when it arose is history once production was put back.
+        error.host_state = touched.state if touched.taken else error.host_state or UNCHANGED
         outcome = "interrupted" if error.exit_code in {130, 131} else "failed"
         tell(events.RunEnded, outcome=outcome, host_state=error.host_state, exit_code=error.exit_code)
         raise
@@ -92,16 +82,35 @@ def _tell_start(job: Job, tell: Teller) -> None:
         )
 
 
-def _locked(job: Job, tell: Teller, touched: _Touched) -> bool:
+def _locked(job: Job, tell: Teller, touched: Touched) -> bool:
     """Hold the host record for the whole run; free it when production is (still or again) in place."""
     entry, service = job.sweep.service, job.doors.service
+    job.cancel.check()
     lease = service.take(run=job.run, purpose=f"sweep {job.sweep.name}", ttl_s=entry.lease_s)
-    held = Held(service, lease, job.doors.clock, ttl_s=entry.lease_s)
-    with _put_back(job, tell, held, touched):
+    touched.taken = True
+    held = Held(
+        service,
+        lease,
+        job.doors.clock,
+        ttl_s=entry.lease_s,
+        host=entry.host.name,
+        note=lambda text: tell(events.Note, text=text),
+    )
+    ending = Ending(
+        run=job.run,
+        doors=job.doors,
+        entry=entry,
+        held=held,
+        tell=tell,
+        cancel=job.cancel,
+        abandon=job.abandon,
+        touched=touched,
+    )
+    with ending.is_certain():
         survey = held.ask(service.survey, job.cancel)
         tell(events.Surveyed, facts=survey.facts, simulated=job.doors.rehearsal or survey.is_simulated)
         if lease.restored_first:
-            _left_behind(job, tell, held, survey)
+            ending.left_behind(survey)
         _check(entry, survey)
         units = _verify(job, held)
         bench = Bench(
@@ -111,73 +120,14 @@ def _locked(job: Job, tell: Teller, touched: _Touched) -> bool:
         _same_build(job, build)
         made: dict[str, int] = {}
         if survey.production.is_running:
-            _agree(job)
+            _agree(job, held)
             _reference(job, bench, survey.production, build, made, when=BEFORE)
         measured = _trials(job, bench, units, build, survey, touched, made)
         if touched.host:
-            after = _restore(job, tell, held, touched, "the run is over")
+            after = ending.restore("the run is over")
             if after is not None:
                 _reference(job, bench, after, build, made, when=AFTER)
         return measured
-
-
-def _left_behind(job: Job, tell: Teller, held: Held, survey: Survey) -> None:
-    """An earlier run had left a trial; the host has put production back, and now it is seen to serve."""
-    tell(events.RestoreBegan, why="an earlier run had left a trial behind")
-    if not survey.production.is_running:
-        put = stopped_as_before(job.sweep.service)
-    else:
-        put = gate(
-            job.doors,
-            held,
-            job.sweep.service,
-            survey.production,
-            abandon=job.cancel,
-            on_phase=lambda phase, elapsed: _restoring(tell, phase, elapsed),
-        )
-    tell(events.Restored, verified=put.verified, seconds=put.seconds, detail=put.detail)
-
-
-def _restoring(tell: Teller, phase: str, elapsed_s: float) -> None:
-    tell(events.LaunchPhase, trial=PRODUCTION, launch="restore", phase=phase, elapsed_s=elapsed_s)
-
-
-@contextmanager
-def _put_back(job: Job, tell: Teller, held: Held, touched: _Touched) -> Iterator[None]:
-    entry = job.sweep.service
-    why = "the run is over"
-    try:
-        yield
-    except LeaseLost:
-        touched.ours = False
-        touched.state = f"{entry.host.name}: the host record is no longer ours; look: systemctl status {entry.unit}"
-        raise
-    except TuneError as error:
-        why = error.fact
-        raise
-    finally:
-        if touched.ours:
-            tell.nothing_stops_this()
-            if touched.host:
-                _restore(job, tell, held, touched, why)
-            held.ask(lambda: job.doors.service.free(held.lease))
-
-
-def _restore(job: Job, tell: Teller, held: Held, touched: _Touched, why: str) -> UnitState | None:
-    """Put production back and prove it; what runs then, or None when it was stopped before."""
-    entry = job.sweep.service
-    tell(events.RestoreBegan, why=why)
-    put = restore(
-        job.doors,
-        held,
-        entry,
-        abandon=job.abandon,
-        on_phase=lambda phase, elapsed: _restoring(tell, phase, elapsed),
-    )
-    touched.host = False
-    touched.state = f"{entry.host.name}: {put.detail}"
-    tell(events.Restored, verified=put.verified, seconds=put.seconds, detail=put.detail)
-    return put.production
 
 
 def _same_build(job: Job, build: Mapping[str, str]) -> None:
@@ -254,11 +204,19 @@ def _ask_parser(job: Job, held: Held, units: Mapping[str, TrialUnit]) -> None:
         )
 
 
-def _agree(job: Job) -> None:
+def _agree(job: Job, held: Held) -> None:
     entry = job.sweep.service
     traffic = Traffic(host=entry.host.name, unit=entry.unit, activity=job.doors.engine.activity())
     if not job.consent(traffic):
         raise Declined(f"{entry.unit} on {entry.host.name} goes on serving")
+    try:
+        held.prove(job.cancel)
+    except LeaseLost as lost:
+        raise LeaseLost(
+            "the question was answered after the hold on the host had ended",
+            cause=f"a hold without a sign of life ends after {entry.lease_s:.0f} s",
+            remedy="start again and answer sooner, or agree beforehand with --yes",
+        ) from lost
 
 
 def _reference(
@@ -310,7 +268,7 @@ def _trials(
     units: Mapping[str, TrialUnit],
     build: Mapping[str, str],
     survey: Survey,
-    touched: _Touched,
+    touched: Touched,
     made: dict[str, int],
 ) -> bool:
     def touch() -> None:

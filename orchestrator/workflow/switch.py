@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from orchestrator.core.clearing import judge
+from orchestrator.core.commands.helper import HELPER_PATH
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.ports import Cancel, Doors
 from orchestrator.core.units import Role, TrialUnit, UnitState
-from orchestrator.errors import HostFault, RestoreFailed, RestoreUnderWay
+from orchestrator.errors import HostFault, NotReached, OutcomeUnknown, RestoreFailed, RestoreUnderWay
 from orchestrator.workflow.lease import Held
 from orchestrator.workflow.ready import StartFailed, wait_ready
 
@@ -45,7 +46,9 @@ def stop_and_clear(doors: Doors, held: Held, ground: Ground, role: Role, *, canc
         doors.service.stop(held.lease, role, deadline_s=STOP_S)
         return True
 
-    held.act(stop, stopped)
+    held.act(stop, stopped, cancel)
+    if role == "trial":
+        leave_production_alone(doors, held)
     began = doors.clock.monotonic()
     while True:
         held.beat()
@@ -63,6 +66,19 @@ def stop_and_clear(doors: Doors, held: Held, ground: Ground, role: Role, *, canc
         doors.clock.sleep(POLL_S, cancel)
 
 
+def leave_production_alone(doors: Doors, held: Held) -> None:
+    """While trials run, production runs only if somebody has started it: theirs is the last word.
+
+    Raises ``HostFault``, which ends the run; production goes on serving.
+    """
+    if held.ask(lambda: doors.service.watch("production")).unit.is_running:
+        raise HostFault(
+            "somebody started production in mid-run, which ended the trial",
+            cause="a person or a timer needed it; their word is the last one",
+            remedy="once the host may be had again: tune sweep SWEEP --resume",
+        )
+
+
 def start_trial(doors: Doors, held: Held, unit: TrialUnit) -> str:
     """Install the unit, prove it, start it; returns the InvocationID."""
 
@@ -71,7 +87,7 @@ def start_trial(doors: Doors, held: Held, unit: TrialUnit) -> str:
         return True
 
     # Installing writes the same bytes again: repeating it after a lost link is harmless.
-    held.act(install, lambda: None)
+    held.act(install, None)
     before = held.ask(lambda: doors.service.watch("trial")).unit.invocation_id
 
     def started() -> str | None:
@@ -100,26 +116,27 @@ def restore(
         doors.service.restore(held.lease)
         return True
 
-    def ordered() -> bool | None:
-        return True if doors.service.restoring().phase in {"restoring", "restored"} else None
-
-    held.act(order, ordered)
-    production = None
+    try:
+        # Ordering what is under way, or done, changes nothing: repeating it after a lost link is harmless.
+        held.act(order, None, Abandon(abandon, entry, not_told(entry, held)))
+    except (OutcomeUnknown, NotReached):
+        raise
+    except HostFault as fault:
+        raise _restore_failed(entry, fault.fact, fault.evidence, _by_hand(entry), not_told(entry, held)) from fault
+    leave = Abandon(abandon, entry)
     while True:
-        if abandon.requested:
-            raise under_way(entry)
-        state = held.ask(doors.service.restoring)
+        leave.check()
+        state = held.ask(doors.service.restoring, leave, ours=False)
         elapsed = doors.clock.monotonic() - began
         if state.phase == "failed":
-            raise _restore_failed(entry, state.detail)
+            raise _restore_failed(entry, state.detail, (), _by_hand(entry))
         if state.phase in {"restored", "nothing-to-restore"}:
-            production = state.production
             break
         on_phase(state.detail or "restoring", elapsed)
         doors.clock.sleep(POLL_S)
-    if production is None or not production.is_running:
+    if state.production is None or not (state.production.is_running or state.was_active):
         return replace(stopped_as_before(entry), seconds=elapsed)
-    put = gate(doors, held, entry, production, abandon=abandon, on_phase=on_phase)
+    put = gate(doors, held, entry, state.production, abandon=abandon, on_phase=on_phase)
     return replace(put, seconds=doors.clock.monotonic() - began)
 
 
@@ -154,7 +171,14 @@ def gate(
             on_phase=on_phase,
         )
     except StartFailed as failed:
-        raise _restore_failed(entry, failed.failure.explanation, failed.failure.evidence) from failed
+        failure = failed.failure
+        raise _restore_failed(
+            entry,
+            f"it was started and does not serve: {failure.explanation}",
+            failure.evidence,
+            f"{failure.next_step}\nits journal:\n  {_on_host(entry)}journalctl -u {entry.unit} -n 200\n"
+            f"once that is cured:\n  {_on_host(entry)}sudo systemctl restart {entry.unit}",
+        ) from failed
     seconds = doors.clock.monotonic() - began
     detail = f"{entry.unit} is ready again, after {seconds:.0f} s"
     return Put(verified=True, seconds=seconds, detail=detail, production=production)
@@ -163,9 +187,11 @@ def gate(
 class Abandon:
     """The second signal, as the cancel of a wait: it ends the watching, never the restoring."""
 
-    def __init__(self, abandon: Cancel, entry: ServiceEntry) -> None:
+    def __init__(self, abandon: Cancel, entry: ServiceEntry, state: str | None = None) -> None:
+        """``state``: what the host is left in, when it is not already putting production back."""
         self._abandon = abandon
         self._entry = entry
+        self._state = state
 
     @property
     def requested(self) -> bool:
@@ -175,23 +201,40 @@ class Abandon:
     def check(self) -> None:
         """Raise ``RestoreUnderWay`` when it did."""
         if self._abandon.requested:
-            raise under_way(self._entry)
+            entry = self._entry
+            raise RestoreUnderWay(
+                "stopped watching; the host goes on restoring production by itself",
+                host_state=self._state or f"{entry.host.name}: {entry.unit} is being put back by the host",
+                remedy=f"look:\n  {_on_host(entry)}systemctl status {entry.unit}",
+            )
 
 
-def under_way(entry: ServiceEntry) -> RestoreUnderWay:
-    """What to say when the user leaves while the host restores."""
-    return RestoreUnderWay(
-        "stopped watching; the host goes on restoring production by itself",
-        host_state=f"{entry.host.name}: {entry.unit} is being put back by the host",
-        remedy=f"look: ssh {entry.host.name} systemctl status {entry.unit}",
+def not_told(entry: ServiceEntry, held: Held) -> str:
+    """The state of a host that could not be told to restore, and does so when it misses our sign of life."""
+    when = "by now" if held.is_over else f"after {held.until}"
+    return f"{entry.host.name} could not be told; its own timer puts {entry.unit} back {when}, within a minute"
+
+
+def _by_hand(entry: ServiceEntry) -> str:
+    if entry.host.manager == "process":
+        return f"end what is left of {entry.trial_unit} by hand; the next run takes over"
+    return (
+        f"cure that, then have it put back:\n  {_on_host(entry)}sudo {HELPER_PATH} break {entry.name}\n"
+        f"or by hand, as root there:\n  systemctl stop {entry.trial_unit}\n  systemctl reset-failed {entry.unit}\n"
+        f"  systemctl start {entry.unit}"
     )
 
 
-def _restore_failed(entry: ServiceEntry, why: str, evidence: tuple[str, ...] = ()) -> RestoreFailed:
+def _on_host(entry: ServiceEntry) -> str:
+    return "" if entry.host.connection == "local" else f"ssh {entry.host.name} "
+
+
+def _restore_failed(
+    entry: ServiceEntry, why: str, evidence: tuple[str, ...], remedy: str, state: str | None = None
+) -> RestoreFailed:
     return RestoreFailed(
         f"production could not be put back: {why}",
-        remedy=f"on the host: systemctl stop {entry.trial_unit}; systemctl reset-failed {entry.unit}; "
-        f"systemctl start {entry.unit}",
-        host_state=f"{entry.host.name}: {entry.unit} does not serve",
+        remedy=remedy,
+        host_state=state or f"{entry.host.name}: {entry.unit} does not serve",
         evidence=evidence,
     )

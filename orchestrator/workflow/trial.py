@@ -18,7 +18,7 @@ from orchestrator.core.units import Role, TrialUnit
 from orchestrator.core.workload import LevelSpec, Workload
 from orchestrator.workflow.lease import Held
 from orchestrator.workflow.ready import Ready, StartFailed, wait_ready
-from orchestrator.workflow.switch import Ground, start_trial, stop_and_clear
+from orchestrator.workflow.switch import Ground, leave_production_alone, start_trial, stop_and_clear
 from orchestrator.workflow.telling import Teller
 
 WATTS_WINDOW_S = 3.0
@@ -101,6 +101,7 @@ def run_launch(
             on_phase=phase,
         )
     except StartFailed as failed:
+        _is_its_own(bench)
         _tell_failure(bench, launch, failed.failure, failed.seconds)
         return Ended(failure=failed.failure)
     ready_at = clock.monotonic()
@@ -193,6 +194,7 @@ def _level(bench: Bench, launch: Launch, role: Role, ready: Ready, level: LevelS
         cancel=bench.cancel,
     )
     if role == "trial":
+        bench.held.prove(bench.cancel)  # who serves on that port is ours, and not production again
         bench.doors.engine.flush()
     bench.tell(
         events.LevelStarted,
@@ -275,9 +277,20 @@ def _alive(bench: Bench, role: Role, ready: Ready) -> bool:
 def _tell_death(bench: Bench, launch: Launch, role: Role, ready: Ready, served_s: float) -> Failure:
     """It was ready and is no more, ``served_s`` later."""
     seen = bench.held.ask(lambda: bench.doors.service.watch(role, ready.cursor))
+    if role == "trial":
+        _is_its_own(bench)
     failure = failures.from_end(ready.journal + seen.lines, seen.unit)
     _tell_failure(bench, launch, failure, None if ready.seconds is None else ready.seconds + served_s)
     return failure
+
+
+def _is_its_own(bench: Bench) -> None:
+    """A failure is a config's own only while the host is ours and nobody else has ended it.
+
+    A hold that ran out, a reboot and a person who starts production all end a trial; no config is to blame for that.
+    """
+    bench.held.prove()
+    leave_production_alone(bench.doors, bench.held)
 
 
 def _tell_failure(bench: Bench, launch: Launch, failure: Failure, seconds: float | None) -> None:

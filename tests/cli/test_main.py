@@ -85,6 +85,12 @@ def test_an_error_is_a_paragraph() -> None:
     ]
 
 
+def test_a_command_to_be_pasted_is_never_folded() -> None:
+    command = "ssh a-host-with-a-long-name sudo /usr/local/libexec/tune/tune-helper break a-service-with-a-long-name"
+    lines = error_text(HostFault("down", remedy=f"have it put back:\n  {command}\nor wait")).splitlines()
+    assert lines[1:4] == ["  try           have it put back:", " " * 18 + command, " " * 16 + "or wait"]
+
+
 def test_all_faults_are_shown_and_counted() -> None:
     text = error_text(InputRefused("two", faults=["a.yaml:1: one", "a.yaml:2: two"]))
     assert text.splitlines() == [

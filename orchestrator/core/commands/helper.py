@@ -152,7 +152,7 @@ class HelperCalls:
         if kind == "lease-lost":
             return LeaseLost(
                 fact,
-                cause="the run showed no sign of life for too long, or somebody ended it",
+                cause="the run showed no sign of life for too long, somebody ended it, or the host was rebooted",
                 remedy=f"look: ssh {self.host} sudo {HELPER_PATH} restoring {self.service}",
             )
         if kind == "unit":
@@ -260,5 +260,8 @@ def _observation(told: Mapping[str, Any]) -> Observation:
 def _restoring(told: Mapping[str, Any]) -> RestoreState:
     state = told["state"]
     return RestoreState(
-        phase=told["phase"], detail=told["detail"], production=None if state is None else unit_state(state)
+        phase=told["phase"],
+        detail=told["detail"],
+        production=None if state is None else unit_state(state),
+        was_active=told.get("was_active", False),
     )

@@ -11,6 +11,7 @@ What it touches, and nothing else:
     /var/lib/tune/SERVICE/record.json       who holds the service, since when, until when (0600)
     /var/lib/tune/SERVICE/restore.json      how the last restore went
     /run/systemd/system/NAME-trial.service  the trial unit: gone after a reboot, and then production is back
+    /run/tune-restore-SERVICE.json          the same, when it cannot be written there
     /run/systemd/system/tune-verify-*       there for a moment, so that systemd says how it understands a text
     tune-expire-SERVICE, tune-restore-SERVICE, tune-ask-*   transient units of its own
     production: `systemctl stop` and `systemctl start`; its files are never written
@@ -33,6 +34,7 @@ The first part, up to "systemd", is also imported by the process manager, which 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import hmac
@@ -199,7 +201,7 @@ def held(folder: str, token: str, *, now: Callable[[], Now] = read_clock, restor
         if not hmac.compare_digest(record["token"].encode(), token.encode()):
             raise Refused("lease-lost", f"taken over: {who(record)}", record=shown(record))
         if record["boot_id"] != now().boot:
-            raise Refused("lease-lost", "the host was rebooted, which ended the hold and put production back")
+            raise Refused("lease-lost", "the host was rebooted, which ended the hold and the trial")
         if record.get("restoring") == "expiry":
             raise Refused("lease-lost", "the deadline passed without a sign of life: the host is restoring by itself")
         if record.get("restoring") and not restoring:
@@ -215,14 +217,13 @@ def make_temporary(folder: str, record: Record) -> None:
 
 
 def settle(folder: str, *, now: Callable[[], Now] = read_clock) -> None:
-    """Production is back: state *production*; a hold whose deadline has passed ends with it."""
+    """Production is back: state *production*; a hold whose deadline has passed, or cannot be written, ends with it."""
     with locked(folder):
         record = read(folder)
         if record is not None:
             record["state"] = "production"
             record.pop("restoring", None)
-            write(folder, record)
-            if not is_live(record, now()):
+            if not is_live(record, now()) or not note(folder, record):
                 drop(folder)
 
 
@@ -236,6 +237,16 @@ def write(folder: str, record: Record) -> None:
     write_whole(os.path.join(folder, "record.json"), json.dumps(record, indent=1).encode(), 0o600)
 
 
+def note(folder: str, record: Record) -> bool:
+    """As ``write``, where it must not stop a restore: False when it cannot be written (a full or failing disk)."""
+    try:
+        write(folder, record)
+    except OSError as error:
+        syslog.syslog(syslog.LOG_ERR, f"cannot write the record of {folder}: {error}")
+        return False
+    return True
+
+
 def shown(record: Record) -> Record:
     """The record as others may see it: without the token."""
     return {key: value for key, value in record.items() if key not in {"token", "deadline_steady"}}
@@ -247,7 +258,12 @@ def locked(folder: str) -> Iterator[None]:
     root = os.path.dirname(folder)
     os.makedirs(root, mode=0o700, exist_ok=True)
     path = os.path.join(root, "lock")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         for _ in until(LOCK_WAIT_S, every_s=0.05):
             with contextlib.suppress(BlockingIOError):
@@ -616,7 +632,10 @@ def mib(cell: str) -> int | None:
 
 def compute_apps() -> list[Answer]:
     """Processes with a context on a GPU; ``began`` (kernel ticks) tells them from a later one with the same pid."""
-    indexes = {row[1]: int(row[0]) for row in nvidia_smi("gpu=index,uuid") or []}
+    gpus = nvidia_smi("gpu=index,uuid") or []
+    indexes = {row[1]: int(row[0]) for row in gpus if len(row) == 2 and row[0].isdigit()}
+    if len(indexes) != len(gpus):
+        raise Refused("host", "nvidia-smi does not list its GPUs as it should", [", ".join(row) for row in gpus[:5]])
     apps = []
     for row in nvidia_smi("compute-apps=gpu_uuid,pid,process_name,used_memory") or []:
         if len(row) >= 4 and row[1].isdigit():  # else it says in words that there are none
@@ -631,12 +650,16 @@ def gpu_memory() -> list[int] | None:
     return [figure for figure in used if figure is not None] if used and None not in used else None
 
 
-def holders(units: Sequence[str], port: int, foreign: Sequence[Answer]) -> list[Answer]:
-    """Whoever is in the way of the next start. ``foreign``: on the GPUs before the hold began, and so tolerated."""
-    tolerated = {(app["pid"], app["began"]) for app in foreign}
+def holders(units: Sequence[str], port: int, foreign: Sequence[Answer] | None) -> list[Answer]:
+    """Whoever is in the way of the next start. ``foreign``: on the GPUs before the hold began, and so tolerated.
+
+    With ``foreign`` None the GPUs are not asked.
+    """
+    tolerated = {(app["pid"], app["began"]) for app in foreign or ()}
+    apps = [] if foreign is None else compute_apps()
     inside = [{"what": "process", "pid": pid, "command": name_of(pid)} for unit in units for pid in processes_of(unit)]
     on_port = [{"what": "port", **listener} for listener in listeners(port)]
-    return [*inside, *on_port, *(app for app in compute_apps() if (app["pid"], app["began"]) not in tolerated)]
+    return [*inside, *on_port, *(app for app in apps if (app["pid"], app["began"]) not in tolerated)]
 
 
 def in_words(holder: Answer) -> str:
@@ -796,12 +819,13 @@ def watch(request: Request) -> Answer:
 
 def restoring(request: Request) -> Answer:
     """How far the host is with putting production back."""
-    path, worker = os.path.join(folder_of(request), "restore.json"), restore_unit(request["service"])
-    told = read_json(path)
+    folder, worker = folder_of(request), restore_unit(request["service"])
+    told = last_told(folder)
     if told is None:
         return {"phase": "nothing-to-restore", "detail": "", "state": None}
-    ended = is_stopped(show(worker))
-    told = read_json(path) or told  # as it was left, if it has ended
+    switch = expire_timer(request["service"]).replace(".timer", ".service")  # it may have had to do it itself
+    ended = is_stopped(show(worker)) and is_stopped(show(switch))
+    told = last_told(folder) or told  # as it was left, if it has ended
     abandoned = ended and told["phase"] == "restoring"
     production = show(told["unit"])
     if abandoned and told["boot_id"] != read_clock().boot:
@@ -1012,7 +1036,8 @@ def expire(request: Request) -> Answer:
         if record is None:
             disarm(request["service"])
             return {"did": "nothing: nobody holds it"}
-        if is_live(record, read_clock()):
+        unfinished = "restoring" in record and is_stopped(show(restore_unit(request["service"])))
+        if is_live(record, read_clock()) and not unfinished:
             return {"did": f"nothing: held until {record['deadline']}"}
         if record["state"] == "production":
             clear_up(record)
@@ -1022,8 +1047,11 @@ def expire(request: Request) -> Answer:
         if record["tries"] > RESTORE_TRIES:
             disarm(request["service"])
             return {"did": f"gave up after {RESTORE_TRIES} tries: see restore.json, then `break {request['service']}`"}
-        order_restore(folder, record, "expiry")
-        return {"did": "ordered production back"}
+        if not unfinished:
+            order_restore(folder, record, "expiry")
+            return {"did": "ordered production back"}
+        note(folder, record)
+    return restore_now(request)  # it was ordered, and either could not be started or died on the way
 
 
 def break_(request: Request) -> Answer:
@@ -1044,11 +1072,13 @@ def order_restore(folder: str, record: Record, why: str) -> None:
     if not is_stopped(show(unit)):
         return
     record["restoring"] = why
-    write(folder, record)
+    note(folder, record)
     tell(folder, record, "restoring", "ordered")
     run("systemctl", "reset-failed", "--", unit)
     command = (os.path.realpath(__file__), "restore-now", record["service"])
-    must("systemd-run", "--quiet", "--no-block", f"--unit={unit}", "--property=Type=exec", *command)
+    order = ("systemd-run", "--quiet", "--no-block", f"--unit={unit}", "--property=Type=exec", *command)
+    if run(*order).returncode != 0:  # /run may be full; the switch is loaded already, and does it itself
+        must("systemctl", "start", "--no-block", expire_timer(record["service"]).replace(".timer", ".service"))
 
 
 def restore_now(request: Request) -> Answer:
@@ -1060,12 +1090,13 @@ def restore_now(request: Request) -> Answer:
     try:
         detail = put_back(record, lambda text: tell(folder, record, "restoring", text))
     except (Refused, OSError) as error:
-        tell(folder, record, "failed", str(error))
+        said = error.answer["evidence"] if isinstance(error, Refused) else []
+        tell(folder, record, "failed", ": ".join((str(error), *said)))
         with locked(folder):
             again = read(folder)
             if again is not None:
                 again.pop("restoring", None)
-                write(folder, again)
+                note(folder, again)
         raise
     settle(folder)
     tell(folder, record, "restored", detail)
@@ -1081,18 +1112,26 @@ def put_back(record: Record, say: Callable[[str], None]) -> str:
     if not wait_stopped(trial, STOP_BOUND_S):
         raise Refused("host", f"{trial} did not stop within {STOP_BOUND_S:.0f} s")
     left: list[Answer] = []
+    blind = ""
     if is_stopped(show(unit)):  # else somebody has started it by hand, and it holds what it needs
         say("waiting until port and GPUs are free")
         for _ in until(CLEAR_BOUND_S, every_s=1.0):
-            left = holders((trial,), production["port"], production["foreign"])
+            try:
+                left = holders((trial,), production["port"], production["foreign"])
+            except Refused as refused:  # nvidia-smi hangs or makes no sense: the more reason to have production back
+                blind = f"; what is on the GPUs is not known: {refused}"
+                left = holders((trial,), production["port"], None)
             if not left:
                 break
     on_port = [in_words(holder) for holder in left if holder["what"] == "port"]
     if on_port:
         raise Refused("host", f"{unit} cannot start: {on_port[0]}", on_port)
     # What is left on a GPU may or may not leave room: production that tries is better than production that is down.
-    beside = "".join(f"; {in_words(holder)}" for holder in left)
-    remove_trial(trial)
+    beside = "".join(f"; {in_words(holder)}" for holder in left) + blind
+    try:
+        remove_trial(trial)
+    except (Refused, OSError) as error:  # systemd reloads nothing while /run is full, but it starts what it knows
+        syslog.syslog(syslog.LOG_ERR, f"{trial} could not be taken away whole: {error}")
     run("systemctl", "reset-failed", "--", trial)
     if not production["was_active"]:
         return f"{unit} is stopped, as it was before{beside}"
@@ -1104,16 +1143,29 @@ def put_back(record: Record, say: Callable[[str], None]) -> str:
     return f"{unit} was started{', with another command line than before' if changed else ''}{beside}"
 
 
+def told_in(folder: str) -> tuple[str, str]:
+    """Where a restore leaves word: beside the record, or where a disk that is full or failing does not matter."""
+    return os.path.join(folder, "restore.json"), f"/run/tune-restore-{os.path.basename(folder)}.json"
+
+
+def last_told(folder: str) -> Answer | None:
+    """The last word of a restore."""
+    words = [told for path in told_in(folder) if (told := read_json(path)) is not None]
+    return max(words, key=lambda told: float(told.get("wall", 0)), default=None)
+
+
 def tell(folder: str, record: Record, phase: str, detail: str) -> None:
-    """Leave word of a restore. A full disk must not keep production down, so that is only logged."""
+    """Leave word of a restore. A full disk must not keep production down: then the word is left elsewhere."""
     known = {name: record["production"][name] for name in ("unit", "was_active")}
     moment = read_clock()
     content = {"phase": phase, "detail": detail, "run": record["run"], **known}
-    content.update(why=record.get("restoring", ""), at=stamp(moment.wall), boot_id=moment.boot)
-    try:
-        write_whole(os.path.join(folder, "restore.json"), json.dumps(content).encode(), 0o600)
-    except OSError as error:
-        syslog.syslog(syslog.LOG_ERR, f"cannot write {folder}/restore.json: {error}")
+    content.update(why=record.get("restoring", ""), at=stamp(moment.wall), boot_id=moment.boot, wall=moment.wall)
+    for path in told_in(folder):
+        try:
+            write_whole(path, json.dumps(content).encode(), 0o600)
+            break
+        except OSError as error:
+            syslog.syslog(syslog.LOG_ERR, f"cannot write {path}: {error}")
     syslog.syslog(syslog.LOG_NOTICE, f"{phase}: {detail}")
 
 

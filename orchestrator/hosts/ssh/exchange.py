@@ -16,7 +16,7 @@ from typing import Protocol
 import paramiko
 
 from orchestrator.core.commands import Reply
-from orchestrator.errors import HostFault, OutcomeUnknown
+from orchestrator.errors import HostFault, NotReached, OutcomeUnknown
 from orchestrator.hosts.ssh.route import Route
 from orchestrator.hosts.streams import Kept, shown, spelled
 
@@ -185,7 +185,7 @@ class Exchange:
             self._abandoned = True
             sent, channel = self._sent, self._channel
         if not sent:
-            return HostFault(
+            return NotReached(
                 f"{self._route.name} was not reached within {deadline_s:g} s",
                 cause="the host is down or booting, or the network is cut",
                 remedy=f"`{self._route.ssh}` must work by hand",

@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import IO
 
-from orchestrator.errors import HostFault
+from orchestrator.errors import HostFault, NotReached
 from orchestrator.hosts.ssh.route import Route
 from orchestrator.hosts.streams import shown
 
@@ -16,7 +16,7 @@ UNANSWERED_S = 30
 """The kernel gives up a TCP connection whose data nobody has acknowledged for so long; its own default is 15 min."""
 
 
-class Unreached(HostFault):
+class Unreached(NotReached):
     """Nobody answered at the address: worth another try within the time given."""
 
 

@@ -1,0 +1,207 @@
+"""A run whose link drops, whose answers get lost, whose hold ends: nothing is done twice, and the truth is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from orchestrator.core import events
+from orchestrator.core.ports import Service
+from orchestrator.core.units import Lease
+from orchestrator.errors import (
+    HostFault,
+    LeaseLost,
+    NotReached,
+    OutcomeUnknown,
+    RestoreFailed,
+    RestoreUnderWay,
+)
+from tests.workflow.test_sweep import CANDIDATES, SWEEP, Night, measured, night
+
+__all__ = ["night"]
+
+WHOLE = [(slug, level) for slug in CANDIDATES for level in ("c1.r1", "c4.r1")]
+ACTS = ["stop", "install", "start", "restore", "free"]
+Lay = Callable[..., Night]
+
+
+@dataclass
+class Link:
+    """Stands between the run and its service. ``before`` and ``after`` may raise around any word that is said."""
+
+    service: Service
+    before: Callable[[str], None] = lambda _: None
+    after: Callable[[str], None] = lambda _: None
+    said: list[str] = field(default_factory=list)
+    lease: Lease | None = None
+
+    def __getattr__(self, word: str) -> Any:
+        really = getattr(self.service, word)
+
+        def say(*args: Any, **kwargs: Any) -> Any:
+            self.said.append(word)
+            self.before(word)
+            answer = really(*args, **kwargs)
+            self.lease = answer if word == "take" else self.lease
+            self.after(word)
+            return answer
+
+        return say
+
+
+def behind_a_link(one: Night) -> Link:
+    link = Link(one.doors.service)
+    one.doors = replace(one.doors, service=link)
+    return link
+
+
+def once_at(one: Night, kind: type[events.Event], then: Callable[[], None], trial: str = "d8") -> None:
+    """Do something at the first event of a kind, of a trial where it has one."""
+    pending = [then]
+
+    def react(event: events.Event) -> None:
+        if pending and isinstance(event, kind) and getattr(event, "trial", trial) == trial:
+            pending.pop()()
+
+    one.heard.react = react
+
+
+@pytest.mark.parametrize("moment", [events.LaunchStarted, events.LaunchPhase, events.LevelStarted, events.RestoreBegan])
+def test_a_minute_without_a_link_costs_nothing(night: Lay, moment: type[events.Event]) -> None:
+    one = night(SWEEP + "reference: none\n")
+    link, clock, up_at = behind_a_link(one), one.doors.clock, 0.0
+
+    def cut() -> None:
+        nonlocal up_at
+        up_at = clock.monotonic() + 60
+
+    def reach(_: str) -> None:
+        if clock.monotonic() < up_at:
+            raise NotReached("cannot be reached: timed out")
+
+    link.before = reach
+    once_at(one, moment, cut)
+    state = one.run()
+    assert measured(one) == WHOLE
+    assert state.startswith("k26: sglang-k26.service is ready again, after ")
+    assert one.heard.of(events.LaunchFailed) == []
+    assert one.doors.service.record() is None
+    said = [note.text[:16] for note in one.heard.of(events.Note) if "link" in note.text or "again" in note.text]
+    assert said == ["the link is lost", "k26 is reached a"]
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_an_act_whose_answer_got_lost_is_not_done_twice(night: Lay, act: str) -> None:
+    one = night(SWEEP + "reference: none\n")
+    link, lost = behind_a_link(one), list[str]()
+
+    def lose(word: str) -> None:
+        if word == act and word not in lost:
+            lost.append(word)
+            raise OutcomeUnknown("the connection was lost")
+
+    link.after = lose
+    one.run()
+    assert lost == [act]
+    assert measured(one) == WHOLE
+    assert one.production_runs()
+    assert one.doors.service.record() is None
+    starts = {event.invocation_id for event in one.heard.of(events.LaunchReady)}
+    assert len(starts) == len(CANDIDATES)
+    assert link.said.count("start") == len(CANDIDATES)
+
+
+@pytest.mark.parametrize("fault", [NotReached("cannot be reached"), HostFault("the host key is another one")])
+def test_a_host_that_can_no_longer_be_told_restores_by_itself_and_that_is_said(night: Lay, fault: HostFault) -> None:
+    one = night(SWEEP + "reference: none\n")
+    link, cut = behind_a_link(one), False
+
+    def reach(_: str) -> None:
+        if cut:
+            raise fault
+
+    def lose() -> None:
+        nonlocal cut
+        cut = True
+
+    link.before = reach
+    once_at(one, events.LevelStarted, lose)
+    with pytest.raises((NotReached, RestoreFailed)) as caught:
+        one.run()
+    state = caught.value.host_state or ""
+    assert "its own timer puts sglang-k26.service back" in state
+    assert "nothing was changed" not in state
+    assert one.heard.of(events.RunEnded)[0].host_state == state
+    assert [row for row in measured(one) if row[0] == "d0"] == WHOLE[:2]
+
+
+def test_a_trial_that_ended_with_our_hold_is_no_failure_of_its_config(night: Lay) -> None:
+    one = night(SWEEP + "reference: none\n")
+    link, gone = behind_a_link(one), False
+
+    def taken(word: str) -> None:
+        if gone and word in {"renew", "free", *ACTS}:
+            raise LeaseLost("taken over")
+
+    def lose() -> None:
+        nonlocal gone
+        gone = True
+        assert link.lease is not None
+        link.service.restore(link.lease)  # the host, by itself
+
+    link.before = taken
+    once_at(one, events.LaunchPhase, lose)
+    with pytest.raises(LeaseLost) as caught:
+        one.run()
+    assert one.heard.of(events.LaunchFailed) == []
+    assert [row[0] for row in measured(one)] == ["d0", "d0"]
+    assert "no longer ours; sglang-k26.service runs" in (caught.value.host_state or "")
+    assert one.heard.of(events.RestoreBegan) == []
+
+
+def test_production_started_by_somebody_is_left_to_serve(night: Lay) -> None:
+    one = night(SWEEP + "reference: none\n")
+    link = behind_a_link(one)
+
+    def start() -> None:
+        assert link.lease is not None
+        link.service.start(link.lease, "production")
+
+    once_at(one, events.LaunchEnded, start, trial="d0")
+    with pytest.raises(HostFault) as caught:
+        one.run()
+    assert "somebody started production in mid-run" in caught.value.fact
+    assert one.heard.of(events.LaunchFailed) == []
+    assert "is ready again" in (caught.value.host_state or "")
+    assert one.doors.service.record() is None
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_whoever_stops_watching_also_lets_go(night: Lay, *, ordered: bool) -> None:
+    one = night(SWEEP + "reference: none\n")
+    link = behind_a_link(one)
+
+    def reach(word: str) -> None:
+        if not ordered and word == "restore":
+            one.abandon.requested = True
+            raise NotReached("cannot be reached")
+
+    def react(event: events.Event) -> None:
+        one.cancel.requested = one.cancel.requested or isinstance(event, events.LevelStarted)
+        restoring = isinstance(event, events.LaunchPhase) and event.launch == "restore"
+        one.abandon.requested = one.abandon.requested or restoring
+
+    link.before = reach
+    one.heard.react = react
+    with pytest.raises(RestoreUnderWay) as caught:
+        one.run()
+    state = caught.value.host_state or ""
+    assert ("is being put back by the host" in state) == ordered
+    assert ("its own timer puts" in state) != ordered
+    record = one.doors.service.record()
+    assert record is not None
+    assert (datetime.fromisoformat(record.deadline) - one.doors.clock.now()).total_seconds() <= 1.0
