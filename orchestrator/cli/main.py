@@ -77,7 +77,7 @@ class Menu(click.Group):
     "-C",
     "--project",
     "folder",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=Path(),
     help="The project folder (inventory.yaml, sweeps/, templates/, .tune/); the current one by default.",
 )

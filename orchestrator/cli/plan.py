@@ -58,6 +58,15 @@ def current_folder(ctx: click.Context) -> Path:
     return Path(folder)
 
 
+def state_folder(ctx: click.Context) -> Path:
+    """`.tune` of the project the command line is in, found upwards as ``Project.open`` does; it may not exist."""
+    start = current_folder(ctx).absolute()
+    for candidate in (start, *start.parents):
+        if (candidate / ".tune").exists() or (candidate / "inventory.yaml").exists():
+            return candidate / ".tune"
+    return start / ".tune"
+
+
 def planned(
     folder: Path, sweep_file: Path, *, rehearsal: bool, until: str | None = None, hours: str | None = None
 ) -> Plan:

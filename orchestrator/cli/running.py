@@ -27,7 +27,7 @@ from orchestrator.core.plan import Plan, facts_of, plan
 from orchestrator.core.ports import Activity, Doors
 from orchestrator.core.sweep import Sweep
 from orchestrator.errors import BadAnswer, InputRefused, TuneError
-from orchestrator.project import Project
+from orchestrator.project import Project, nearest
 from orchestrator.report.plan import plan_text
 from orchestrator.report.progress import Outlook
 from orchestrator.report.show import run_text
@@ -59,6 +59,7 @@ def run(request: Request) -> None:
         recorded = launch_times(store, sweep.service, rehearsal=request.sim)
         now = None if request.sim else _here()  # a pretended night does not end at a real hour
         made = plan(sweep, facts_of(sweep.service), recorded, now=now)
+        _check_slugs(faults, made)
         say(plan_text(made, width=width(), following=""))
         _refuse_blocked(made)
         earlier = _earlier(store, request, sweep, made)
@@ -133,6 +134,19 @@ def _faults(request: Request) -> dict[str, str]:
     if wrong:
         raise InputRefused("--sim-fault cannot be read", faults=wrong)
     return {slug: fault for slug, _, fault in pairs}
+
+
+def _check_slugs(faults: dict[str, str], made: Plan) -> None:
+    """A fault for a config that is never started would be a rehearsal in which nothing failed."""
+    slugs = {trial.slug for trial in made.launchable}
+    wrong = []
+    for slug in faults.keys() - slugs - {"*", "traffic"}:
+        match = nearest(slug, slugs)
+        meant = f", did you mean {match}?" if match else ""
+        wrong.append(f'--sim-fault: this sweep starts no config "{slug}"{meant}')
+    if wrong:
+        remedy = f"tune plan {made.path} lists them"
+        raise InputRefused("--sim-fault names no config", faults=sorted(wrong), remedy=remedy)
 
 
 def _refuse_blocked(made: Plan) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
+
+from orchestrator.cli.plan import state_folder
 
 
 @click.command()
@@ -17,7 +17,7 @@ def runs(ctx: click.Context, as_json: bool) -> None:
     from orchestrator.report.show import runs_text  # noqa: PLC0415
     from orchestrator.store import Store  # noqa: PLC0415
 
-    folder = Path(ctx.obj["folder"]) / ".tune"
+    folder = state_folder(ctx)
     if not Store.is_there(folder):
         click.echo("[]" if as_json else f"no run is recorded in {folder} yet; next: tune sweep FILE --sim")
         return

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from orchestrator.cli.completing import runs
+from orchestrator.cli.plan import state_folder
 
 if TYPE_CHECKING:
     from orchestrator.core.history import RunHistory
@@ -34,7 +34,7 @@ def show(ctx: click.Context, run: str | None, form: str | None, trial: str | Non
     """
     from orchestrator.store import Store  # noqa: PLC0415 - start-up time of `tune --help`
 
-    with Store.open(Path(ctx.obj["folder"]) / ".tune", create=False) as store:
+    with Store.open(state_folder(ctx), create=False) as store:
         history = store.read(run)
     click.echo(_text(history, form, trial), nl=form != "csv")
 

@@ -161,6 +161,8 @@ class _Service:
 
     def _engine(self, engines: dict[str, str]) -> str | None:
         written = list(self.shape.engines or {})
+        if self.shape.engines == {}:
+            self._fault("engines", "read an empty mapping; accepted: versions and their folders")
         if self.shape.engine is None:
             if len(written) > 1:
                 missing(

@@ -67,6 +67,14 @@ def test_an_unknown_command_is_refused_input(capsys: pytest.CaptureFixture[str])
     assert "No such command" in capsys.readouterr().err
 
 
+def test_a_project_folder_that_is_not_there_is_not_looked_for_above(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "inventory.yaml").touch()
+    assert run(["-C", str(tmp_path / "typo"), "plan", "sweeps/a.yaml"]) == 2
+    assert "does not exist" in capsys.readouterr().err
+
+
 def test_an_error_is_a_paragraph() -> None:
     error = HostFault(
         "k26 does not answer",

@@ -40,6 +40,14 @@ def test_the_latest_run_is_shown(capsys: pytest.CaptureFixture[str], project: Pa
     assert out.endswith("tune show 7f3c --levels\n")
 
 
+@pytest.mark.parametrize("words", [["show"], ["runs"], ["show", "--csv"]])
+def test_inside_the_project_its_runs_are_found_upwards(
+    capsys: pytest.CaptureFixture[str], project: Path, words: list[str]
+) -> None:
+    (project / "sweeps" / "old").mkdir(parents=True, exist_ok=True)
+    assert tune(capsys, project / "sweeps" / "old", *words) == tune(capsys, project, *words)
+
+
 def test_a_run_is_shown_by_the_beginning_of_its_id(capsys: pytest.CaptureFixture[str], project: Path) -> None:
     code, out, _ = tune(capsys, project, "show", "0a")
     assert code == 0

@@ -194,7 +194,7 @@ def _whole(text: str, *, suffixes: bool) -> int | None:
         if unit in _SCALES:
             return int(Decimal(digits) * _SCALES[unit])
         return None if "." in digits else int(digits) * _BINARY_SCALES[unit]
-    return int(text) if re.fullmatch(r"\s*[+-]?\d+\s*", text) else None
+    return int(text) if re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*", text) else None
 
 
 def _read_float(flag: Flag, raw: object) -> float:

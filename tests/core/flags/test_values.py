@@ -60,6 +60,8 @@ def test_a_value_is_read(name: str, raw: object, value: FlagValue) -> None:
         ("pp-size", "x", 'pp-size: read "x", accepted: a whole number, at least 1'),
         ("pp-size", 0, "pp-size: read 0, accepted: a whole number, at least 1"),
         ("pp-size", True, "pp-size: read on, accepted: a whole number, at least 1"),
+        ("pp-size", "٣", 'pp-size: read "٣", accepted: a whole number, at least 1'),
+        ("pp-size", "9" * 19, f'pp-size: read "{"9" * 19}", accepted: a whole number, at least 1'),
         ("pp-size", 8.0, "pp-size: read 8.0, accepted: a whole number, at least 1"),
         ("pp-async-batch-depth", -1, "pp-async-batch-depth: read -1, accepted: a whole number, at least 0"),
         (
