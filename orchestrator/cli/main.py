@@ -37,6 +37,9 @@ COMMANDS = {
     "render": Entry("orchestrator.cli.render:render", "tune", "Print the systemd unit of one config."),
     "bench": Entry("orchestrator.cli.bench:bench", "tune", "Measure any OpenAI-compatible endpoint."),
     "adopt": Entry("orchestrator.cli.adopt:adopt", "operate", "Write the inventory entry of a running unit."),
+    "doctor": Entry(
+        "orchestrator.cli.doctor:doctor", "operate", "Check hosts and services; each finding with its remedy."
+    ),
     "host": Entry("orchestrator.cli.host:host", "operate", "Prepare a host: put the helper there, allow a login."),
     "runs": Entry("orchestrator.cli.runs:runs", "understand", "List the runs recorded in this project."),
     "show": Entry("orchestrator.cli.show:show", "understand", "Show the results of a run."),

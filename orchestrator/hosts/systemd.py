@@ -52,7 +52,8 @@ class SystemdService:
     def survey(self) -> Survey:
         """Look at the host before anything is changed; the engine's version is asked of its own python."""
         survey = self._run(self._helper.survey())
-        versions = self._host.run(self._ask_versions(), deadline_s=VERSION_S)
+        asked = self._helper.ask(self._ask_versions(), user=self._entry.user, deadline_s=VERSION_S)
+        versions = self._run(asked, deadline_s=VERSION_S + MARGIN_S)
         facts = {**survey.facts, **{name: version for name, version in versions.items() if name != self._entry.kind}}
         return replace(survey, engine_version=versions.get(self._entry.kind), facts=facts)
 
@@ -144,14 +145,12 @@ class SystemdService:
         return self._host.run(command, deadline_s=deadline_s)
 
     def _ask_versions(self) -> Command[Mapping[str, str]]:
-        """Versions installed in the engine's environment. Never as root when the service has a user of its own.
+        """Versions installed in the engine's environment. To be asked as the service's user, never as root for one.
 
         The folder may be writable by that user, and what it holds is run.
         """
         python = (f"{self._entry.engine_folder}/bin/python", "-I", "-c", _VERSIONS, *_PACKAGES)
-        as_root = self._helper.prefix == ()
-        prefix = ("runuser", "-u", self._entry.user, "--") if as_root and self._entry.user else ()
-        return Command(argv=(*prefix, *python), parse=_versions)
+        return Command(argv=python, parse=_versions)
 
 
 def _versions(reply: Reply) -> Mapping[str, str]:

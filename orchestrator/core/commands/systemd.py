@@ -262,7 +262,7 @@ place = spec.origin if spec and spec.origin else ""
 try:
     version = importlib.metadata.version(name)
 except importlib.metadata.PackageNotFoundError:
-    source = pathlib.Path(place).with_name("version.py")
+    source = pathlib.Path(place or "/" + name).with_name("version.py")
     found = re.search("__version__ *= *.([0-9][0-9a-z.+]*)", source.read_text()) if source.is_file() else None
     if not found:
         raise
