@@ -13,9 +13,10 @@ from orchestrator.core.figures import figures
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.levels import digest, say_ok, warm_up, with_nonce
 from orchestrator.core.ports import Cancel, Doors, LoadProgress
-from orchestrator.core.results import GpuSample
+from orchestrator.core.results import GpuSample, LoadOutcome
 from orchestrator.core.units import Role, TrialUnit
 from orchestrator.core.workload import LevelSpec, Workload
+from orchestrator.errors import BenchFault
 from orchestrator.workflow.lease import Held
 from orchestrator.workflow.ready import Ready, StartFailed, wait_ready
 from orchestrator.workflow.switch import Ground, leave_production_alone, start_trial, stop_and_clear
@@ -154,6 +155,19 @@ def _measure(bench: Bench, launch: Launch, role: Role, ready: Ready) -> Ended:
     began = bench.doors.clock.monotonic()
     bench.doors.telemetry.start()
     try:
+        if not _levels(bench, launch, role, ready, measured):
+            served_s = bench.doors.clock.monotonic() - began
+            failure = _tell_death(bench, launch, role, ready, served_s)
+            return Ended(failure=failure, measured=frozenset(measured))
+    finally:
+        bench.doors.telemetry.stop()
+    bench.tell(events.LaunchEnded, trial=launch.trial, launch=launch.launch)
+    return Ended(measured=frozenset(measured))
+
+
+def _levels(bench: Bench, launch: Launch, role: Role, ready: Ready, measured: set[str]) -> bool:
+    """Every level in its turn, the keys of those that were measured into ``measured``; False when the engine died."""
+    try:
         ok = _say_ok(bench, launch)
         for level in launch.levels:
             if _level(bench, launch, role, ready, level):
@@ -161,13 +175,12 @@ def _measure(bench: Bench, launch: Launch, role: Role, ready: Ready) -> Ended:
             else:
                 ok = False
             if not ok and not _alive(bench, role, ready):
-                served_s = bench.doors.clock.monotonic() - began
-                failure = _tell_death(bench, launch, role, ready, served_s)
-                return Ended(failure=failure, measured=frozenset(measured))
-    finally:
-        bench.doors.telemetry.stop()
-    bench.tell(events.LaunchEnded, trial=launch.trial, launch=launch.launch)
-    return Ended(measured=frozenset(measured))
+                return False
+    except BenchFault:
+        if _alive(bench, role, ready):
+            raise
+        return False
+    return True
 
 
 def _say_ok(bench: Bench, launch: Launch) -> bool:
@@ -176,25 +189,34 @@ def _say_ok(bench: Bench, launch: Launch) -> bool:
     if calls is None:
         return True
     _phase(bench, launch, "say-ok")
-    outcome = bench.doors.load.run(
-        with_nonce(calls, f"{bench.tell.run}.{launch.launch}.say-ok"),
-        on_progress=lambda _: bench.held.beat(),
-        cancel=bench.cancel,
-    )
+    outcome = _load(bench, calls, f"{bench.tell.run}.{launch.launch}.say-ok", lambda _: bench.held.beat())
     return all(record.error is None for record in outcome.records)
+
+
+def _load(bench: Bench, level: LevelSpec, salt: str, on_progress: Callable[[LoadProgress], None]) -> LoadOutcome:
+    """Send a level. A load that could not be made at all is made once more, when the host is reached again.
+
+    The link that carries our questions to the host carries the load to its engine too.
+    """
+    run = bench.doors.load.run
+    try:
+        return run(with_nonce(level, salt), on_progress=on_progress, cancel=bench.cancel)
+    except BenchFault as fault:
+        bench.held.prove(bench.cancel)
+        bench.tell(events.Note, text=f"a load could not be made, and is made once more: {fault.fact}")
+        return run(with_nonce(level, f"{salt}.again"), on_progress=on_progress, cancel=bench.cancel)
 
 
 def _level(bench: Bench, launch: Launch, role: Role, ready: Ready, level: LevelSpec) -> bool:
     """Warm up at the level's own concurrency, flush, measure, tell. True when it was measured."""
+    if not _alive(bench, role, ready):
+        return False
     salt = f"{bench.tell.run}.{launch.launch}.{level.key}"
     _phase(bench, launch, f"warm-up C={level.concurrency}")
-    bench.doors.load.run(
-        with_nonce(warm_up(level), f"{salt}.warm-up"),
-        on_progress=lambda _: bench.held.beat(),
-        cancel=bench.cancel,
-    )
+    _load(bench, warm_up(level), f"{salt}.warm-up", lambda _: bench.held.beat())
+    if not _alive(bench, role, ready):  # else whoever serves on that port now may be production again
+        return False
     if role == "trial":
-        bench.held.prove(bench.cancel)  # who serves on that port is ours, and not production again
         bench.doors.engine.flush()
     bench.tell(
         events.LevelStarted,
@@ -209,11 +231,7 @@ def _level(bench: Bench, launch: Launch, role: Role, ready: Ready, level: LevelS
         purpose=level.purpose,
     )
     before = bench.doors.engine.generated_tokens()
-    outcome = bench.doors.load.run(
-        with_nonce(level, salt),
-        on_progress=lambda progress: _progress(bench, launch, level, progress),
-        cancel=bench.cancel,
-    )
+    outcome = _load(bench, level, salt, lambda progress: _progress(bench, launch, level, progress))
     after = bench.doors.engine.generated_tokens()
     measured = figures(level.concurrency, outcome.records)
     if not _alive(bench, role, ready):

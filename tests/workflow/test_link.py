@@ -11,8 +11,11 @@ import pytest
 
 from orchestrator.core import events
 from orchestrator.core.ports import Service
+from orchestrator.core.results import LoadOutcome
 from orchestrator.core.units import Lease
+from orchestrator.core.workload import LevelSpec
 from orchestrator.errors import (
+    BenchFault,
     HostFault,
     LeaseLost,
     NotReached,
@@ -205,3 +208,42 @@ def test_whoever_stops_watching_also_lets_go(night: Lay, *, ordered: bool) -> No
     record = one.doors.service.record()
     assert record is not None
     assert (datetime.fromisoformat(record.deadline) - one.doors.clock.now()).total_seconds() <= 1.0
+
+
+def test_a_load_that_the_cut_link_did_not_carry_is_made_once_more(night: Lay) -> None:
+    one = night(SWEEP + "reference: none\n")
+    carry, failed = one.doors.load, list[str]()
+
+    class Cut:
+        def run(self, level: LevelSpec, **how: Any) -> LoadOutcome:
+            if level.purpose == "measure" and level.key not in failed:
+                failed.append(level.key)
+                raise BenchFault("the engine does not say which model it serves")
+            return carry.run(level, **how)
+
+    one.doors = replace(one.doors, load=Cut())
+    one.run()
+    assert measured(one) == WHOLE
+    assert len(one.heard.of(events.LevelStarted)) == len(WHOLE)
+    assert len([note for note in one.heard.of(events.Note) if "made once more" in note.text]) == len(failed) > 0
+
+
+def test_an_engine_that_dies_between_two_levels_is_a_failed_launch(night: Lay) -> None:
+    one = night(SWEEP + "reference: none\n", faults={"d0": "dies-under-load"})
+    carry = one.doors.load
+
+    class Refused:
+        def run(self, level: LevelSpec, **how: Any) -> LoadOutcome:
+            if not one.trial_runs():
+                raise BenchFault("the engine does not say which model it serves")
+            return carry.run(level, **how)
+
+    def wait(event: events.Event) -> None:
+        if isinstance(event, events.LevelEnded) and event.trial == "d0":
+            one.doors.clock.sleep(60)
+
+    one.doors = replace(one.doors, load=Refused())
+    one.heard.react = wait
+    one.run()
+    assert [event.trial for event in one.heard.of(events.LaunchFailed)] == ["d0"]
+    assert [row for row in measured(one) if row[0] == "d8"] == WHOLE[2:]
