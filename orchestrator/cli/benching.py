@@ -18,15 +18,15 @@ from orchestrator.bench.probe import HttpEngine
 from orchestrator.cli.clock import RealClock
 from orchestrator.cli.signals import Signals, heeded
 from orchestrator.core.clean import clean
-from orchestrator.core.figures import figures, original_line
+from orchestrator.core.figures import figures
 from orchestrator.core.levels import digest, levels, warm_up, with_nonce
 from orchestrator.core.ports import Load, LoadProgress
 from orchestrator.core.prompts import PROMPTS, SAY_OK
 from orchestrator.core.results import LevelFigures
 from orchestrator.core.workload import Lengths, LevelSpec, Prompt, Workload
 from orchestrator.errors import BadAnswer, BenchFault, InputRefused
-from orchestrator.report.level import figure_words
-from orchestrator.report.text import count, folded, listed, rate
+from orchestrator.report.level import level_lines
+from orchestrator.report.text import count, listed, rate
 
 WIDTH = 80
 MAX_CONCURRENCY = 4096
@@ -74,7 +74,7 @@ def run(request: Request) -> None:
         for level in levels(workload):
             results.append(_measure(load, level, signals, show=not request.plain))
             if not request.as_json:
-                click.echo(_shown(results[-1].figures))
+                click.echo("\n".join(level_lines(results[-1].figures, WIDTH)))
     if request.as_json:
         click.echo(json.dumps(_as_json(url, model, workload, results), indent=2))
     _judge(url, [result.figures for result in results])
@@ -197,15 +197,6 @@ def _head(url: str, model: str, workload: Workload) -> str:
     return "\n".join(
         [*listed([clean(url), clean(model)], WIDTH, indent=0), *listed([*parts, prompts], WIDTH, indent=2)]
     )
-
-
-def _shown(found: LevelFigures) -> str:
-    lines = [original_line(found)]
-    if found.whole_tok_s is None:
-        return "\n".join(folded("", clean(lines[0]), WIDTH, indent=0, hang=0))
-    if found.state != "measured":
-        lines += folded("", clean(f"{found.state}: {found.reason}"), WIDTH, hang=2)
-    return "\n".join([*lines, *listed(figure_words(found), WIDTH, indent=2)])
 
 
 def _as_json(url: str, model: str, workload: Workload, results: list[Measured]) -> dict[str, Any]:

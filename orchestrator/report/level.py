@@ -1,9 +1,29 @@
-"""A load point in words: what we say of it beside the familiar line of ``core.figures.original_line``."""
+"""A load point in words: the familiar line of ``core.figures.original_line``, and what we say of it besides."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from orchestrator.core.clean import clean
+from orchestrator.core.figures import original_line
 from orchestrator.core.results import LevelFigures
-from orchestrator.report.text import count, rate, seconds
+from orchestrator.report.text import count, folded, listed, rate, seconds
+
+
+def level_lines(
+    found: LevelFigures, width: int, *, name: str = "", indent: int = 0, below: int = 2, more: Sequence[str] = ()
+) -> list[str]:
+    """The familiar line; under it, ``below`` columns in, why it is not *measured*, and its figures with ``more``.
+
+    A level without throughput has nothing to add to the familiar line, which then says why.
+    """
+    familiar = clean(f"{name}{original_line(found)}")
+    if found.whole_tok_s is None:
+        return folded("", familiar, width, indent=0, hang=indent)
+    lines = [" " * indent + familiar]
+    if found.state != "measured":
+        lines += folded("", clean(f"{found.state}: {found.reason}"), width, indent=0, hang=below)
+    return [*lines, *listed([*figure_words(found), *more], width, indent=below)]
 
 
 def figure_words(found: LevelFigures) -> list[str]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from orchestrator.core.clean import clean, clean_lines
 from orchestrator.core.config import FlagValue, config_from_json
-from orchestrator.core.figures import original_line
 from orchestrator.core.history import LaunchHistory, LaunchRow, LevelRow, RunHistory, TrialHistory, figures_of
 from orchestrator.core.readiness import setting_differences
-from orchestrator.core.results import LevelFigures
 from orchestrator.errors import InputRefused
 from orchestrator.report import standing
-from orchestrator.report.level import figure_words
+from orchestrator.report.level import level_lines
 from orchestrator.report.show import marks
-from orchestrator.report.text import folded, listed, phases, value_text, watts, with_mark
+from orchestrator.report.text import folded, phases, value_text, watts, with_mark
 
 
 def find_trial(history: RunHistory, slug: str) -> TrialHistory:
@@ -112,7 +111,7 @@ def _launch(history: LaunchHistory, asked: Mapping[str, FlagValue], width: int, 
     launch = history.launch
     lines = folded("launch", clean(f"{launch.launch}, {_began(launch)}"), width)
     lines += folded(
-        "build", clean(" · ".join(f"{name} {value}" for name, value in launch.build.items() if value)), width
+        "build", clean(" · ".join(f"{name} {_counted(value)}" for name, value in launch.build.items() if value)), width
     )
     for number, difference in enumerate(_differences(launch, asked)):
         lines += folded("" if number else "runs with", clean(difference), width)
@@ -121,6 +120,12 @@ def _launch(history: LaunchHistory, asked: Mapping[str, FlagValue], width: int, 
         lines += failure_lines(launch, width)
         lines += folded("journal", f"tune show {launch.run} --trial {clean(launch.trial)} --journal", width)
     return lines
+
+
+def _counted(names: str) -> str:
+    """``A, A, B`` as ``2 × A, B``: eight GPUs of one name are said once."""
+    runs = [(name, len(list(same))) for name, same in groupby(names.split(", "))]
+    return ", ".join(name if number == 1 else f"{number} × {name}" for name, number in runs)
 
 
 def _began(launch: LaunchRow) -> str:
@@ -146,17 +151,12 @@ def _level(level: LevelRow, width: int, *, named: bool) -> list[str]:
     if figures is None:
         why = f": {level.reason}" if level.reason else ""
         return folded("", clean(f"{name}C={level.concurrency}: {level.state}{why}"), width, hang=4)
-    lines = [f"    {name}{clean(original_line(figures))}"]
-    if level.state == "invalid":
-        lines += folded("", clean(f"invalid: {level.reason}"), width, hang=8)
-    return [*lines, *listed(_ours(level, figures), width, indent=8)]
+    return level_lines(figures, width, name=name, indent=4, below=8, more=_power(level))
 
 
-def _ours(level: LevelRow, figures: LevelFigures) -> list[str]:
-    """What we say of a load point beside the familiar line. What is absent is left out."""
-    parts = figure_words(figures)
-    if level.watts_per_gpu is not None:
-        parts.append(f"{watts(level.watts_per_gpu)} W/GPU")
+def _power(level: LevelRow) -> list[str]:
+    """What the GPUs drew and did; what is absent is left out."""
+    parts = [f"{watts(level.watts_per_gpu)} W/GPU"] if level.watts_per_gpu is not None else []
     if level.telemetry is not None and level.telemetry.utilisation_mean is not None:
         parts.append(f"util {level.telemetry.utilisation_mean:.0f} %")
     return parts

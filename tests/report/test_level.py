@@ -1,7 +1,9 @@
-"""A load point in words: every figure with its unit, and nothing said of what is absent."""
+"""A load point in words: every figure with its unit, and nothing said of what is absent or said already."""
+
+from dataclasses import replace
 
 from orchestrator.core.results import LevelFigures, Spread
-from orchestrator.report.level import figure_words
+from orchestrator.report.level import figure_words, level_lines
 
 SHORT = Spread(mean=0.05, p50=0.04, p95=0.0625, p99=0.08, count=9)
 LONG = Spread(mean=1.2, p50=1.125, p95=2.5, p99=3.0, count=9)
@@ -43,3 +45,14 @@ def test_a_single_wave_is_not_said_twice() -> None:
 
 def test_what_is_absent_is_left_out() -> None:
     assert figure_words(figures(waves=None, steady=None)) == ["no steady window", "11 of 12 answers as asked"]
+
+
+def test_the_reason_stands_once() -> None:
+    dead = replace(figures(), state="invalid", reason="the engine was gone", whole_tok_s=None, steady_tok_s=None)
+    assert level_lines(dead, 80) == ["C=4: invalid: the engine was gone"]
+    odd = replace(figures(waves=None), state="invalid", reason="1 of 12 answers shorter than asked for")
+    assert level_lines(odd, 80, indent=4, below=8, more=["90 W/GPU"]) == [
+        "    C=4: agg=80.0 tok/s wall=150.0s avg=1000 tok/req",
+        "        invalid: 1 of 12 answers shorter than asked for",
+        "        steady=93.4 tok/s · 11 of 12 answers as asked · 90 W/GPU",
+    ]

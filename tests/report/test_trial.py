@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -72,6 +73,17 @@ def test_what_the_engine_made_of_a_setting_stands_beside_its_numbers(tmp_path: P
     lines = trial.trial_text(told, trial.find_trial(told, "pp8.d8")).splitlines()
     assert "  runs with      pp-async-batch-depth: asked 8, effective 4" in lines
     assert f"  alias          {reason}" in lines
+
+
+def test_gpus_of_one_name_are_said_once(tmp_path: Path) -> None:
+    story = Story()
+    with Store.open(tmp_path) as store:
+        for event in [story.started(), *story.planned()]:
+            store.tell(event)
+        store.tell(replace(story.launching("pp8.d8"), build={"gpus": "H200, H200, H200, H100", "engine": "0.5.23"}))
+        told = store.read()
+    lines = trial.trial_text(told, trial.find_trial(told, "pp8.d8")).splitlines()
+    assert "  build          gpus 3 × H200, H100 · engine 0.5.23" in lines
 
 
 def test_a_config_that_did_not_start(history: RunHistory) -> None:
