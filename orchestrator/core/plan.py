@@ -186,7 +186,7 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
         host=sweep.service.host.name,
         engine=facts.version,
         gpus=facts.gpus,
-        digest=_digest(sweep, facts, [point.config for point in grid.points]),
+        digest=_digest(sweep, facts, [point.config for point in grid.points], production),
         production=production,
         columns=_columns(sweep),
         trials=tuple(trials),
@@ -294,7 +294,7 @@ def _blocked(sweep: Sweep) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _digest(sweep: Sweep, facts: Facts, configs: Sequence[Config]) -> str:
+def _digest(sweep: Sweep, facts: Facts, configs: Sequence[Config], production: Config) -> str:
     """Twelve hex digits of everything that decides what is measured; objective, limits and budget do not."""
     service = sweep.service
     content = {
@@ -305,7 +305,8 @@ def _digest(sweep: Sweep, facts: Facts, configs: Sequence[Config]) -> str:
         "configs": [config.id for config in configs],
         "workload": [sweep.workload.name, digest(sweep.workload), sorted(set(sweep.workload.concurrency))],
         "repeats": [sweep.repeats.per_level, sweep.repeats.launches],
-        "reference": sweep.reference,
+        "reference": [sweep.reference, production.id if sweep.reference == "production" else None],
+        "model": asdict(service.model) if service.model else None,  # a rehearsal's engine is made of it
         "order": [sweep.order, sweep.seed],
     }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))

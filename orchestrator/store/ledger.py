@@ -118,7 +118,9 @@ def _run_started(told: events.RunStarted, connection: Connection) -> None:
             raise _untrue(told, f"run {told.run} had {name} {before[name]!r}, now it is {getattr(told, name)!r}")
     _interrupt_open(connection, told)
     again = {"state": "open", "ended_at": None, "exit_code": None, "host_state": None, "resumes": run.c.resumes + 1}
-    connection.execute(update(run).where(run.c.run == told.run).values(again))
+    # What is measured is the same; by what it is judged may have been changed in between, and the latest word counts.
+    judged = {"plan": {**before["plan"], "objective": told.plan.get("objective")}}
+    connection.execute(update(run).where(run.c.run == told.run).values(**again, **judged))
 
 
 @_apply.register

@@ -185,6 +185,7 @@ def test_the_digest_changes_with_what_is_measured_and_only_then() -> None:
         sweep(DEPTH, name="other", path="elsewhere.yaml", text="# a comment"),
         sweep(DEPTH, service=service(startup=Startup(timeout_s=7))),
     ]
+    flags = {**service().flags, "pp-async-batch-depth": 4}
     changed = [
         sweep(axis("pp-async-batch-depth", 0, 4)),
         sweep(DEPTH, flags={"page-size": 64}),
@@ -196,6 +197,8 @@ def test_the_digest_changes_with_what_is_measured_and_only_then() -> None:
         sweep(DEPTH, service=service(template_text="[Service]\nNice=5\n")),
         sweep(DEPTH, service=service(environment={"HF_HOME": "/other"})),
         sweep(DEPTH, service=service(host=HostEntry(name="other", gpus=8))),
+        sweep(DEPTH, service=service(flags=flags)),  # of the reference only
+        sweep(DEPTH, service=service(model=replace(K26, layers=60))),
     ]
     assert [planned(one).digest for one in same] == [base] * len(same)
     digests = [planned(one).digest for one in changed]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from orchestrator.core import events
+from orchestrator.core.events import RunStarted
 from orchestrator.core.history import figure_columns, figures_of
 from orchestrator.errors import InputRefused, StoreFault
 from orchestrator.store import Store
@@ -208,6 +209,20 @@ def test_levels_done_are_those_with_an_answer(store: Store) -> None:
         store.tell(event)
     after = store.levels_done("7f3c")
     assert after - before == {("pp8.d8", "c16.r1"), ("pp8.d8", "c32.r1")}
+
+
+def test_a_resumed_run_is_judged_by_the_objective_it_is_resumed_with(store: Store) -> None:
+    story = Story()
+    for event in until_killed(story):
+        store.tell(event)
+    before = store.read().run.plan
+    objective = {"maximize": "whole_tok_s", "concurrency": 8, "slo": {}}
+
+    for event in resumed(story):
+        judged = {"plan": {**event.plan, "objective": objective, "blocks": []}} if isinstance(event, RunStarted) else {}
+        store.tell(dataclasses.replace(event, **judged))
+
+    assert store.read().run.plan == {**before, "objective": objective}
 
 
 def test_a_kill_is_visible_until_the_run_is_resumed(store: Store) -> None:
