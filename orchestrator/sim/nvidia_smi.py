@@ -32,6 +32,7 @@ _GPU_FIELDS: Mapping[str, tuple[str, _Field]] = {
     "power.draw": (" W", lambda gpu: f"{gpu.power_w:.2f}"),
     "power.draw.instant": (" W", lambda gpu: f"{gpu.power_w:.2f}"),
     "power.limit": (" W", lambda _: "600.00"),
+    "power.default_limit": (" W", lambda _: "600.00"),
     "utilization.gpu": (" %", lambda gpu: f"{gpu.utilisation:.0f}"),
     "utilization.memory": (" %", lambda gpu: f"{gpu.utilisation * 0.4:.0f}"),
     "memory.used": (" MiB", lambda gpu: f"{gpu.memory_mib:.0f}"),

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from orchestrator.core.commands import Command, Reply
-from orchestrator.core.commands.helper import HELPER_PATH, sudoers_line
+from orchestrator.core.commands.helper import HELPER_PATH
 from orchestrator.core.commands.put import put
 from orchestrator.core.ports import Host
 from orchestrator.errors import HostFault
@@ -34,7 +34,7 @@ def ensure_helper(host: Host) -> tuple[str, ...]:
             raise HostFault(
                 f"{host.name}: {fault}",
                 cause="only root can put the helper there",
-                remedy=f"tune host setup {host.name}, as root; and in a file of /etc/sudoers.d: {sudoers_line(user)}",
+                remedy=f"tune host setup ROOT --user {user}, where `ssh ROOT` reaches {host.name} as root",
             )
         return ("sudo", "-n")
     if fault is not None:
