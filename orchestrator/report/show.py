@@ -281,7 +281,7 @@ def _host(history: RunHistory, meant: Intent, width: int) -> list[str]:
 def _next(history: RunHistory, meant: Intent, width: int) -> list[str]:
     run = history.run
     steps = []
-    if run.state != "done":
+    if run.state != "done" or any(trial.trial.state == "left-out" for trial in history.trials):
         sim = " --sim" if run.rehearsal else ""
         steps.append(f"tune sweep {meant.path or run.sweep}{sim} --resume {run.run}")
     failed = [trial for trial in history.trials if _failure(trial)]

@@ -300,11 +300,13 @@ def test_configs_that_were_set_aside_are_rows_with_a_reason(read: Read) -> None:
             **story.at(1), trial="pp8.d8", state="ruled-out", because="pp4.tp2.d0", reason=reason
         )
         yield events.TrialSetAside(**story.at(1), trial="pp8.d0", state="left-out", reason="no time")
+        yield story.ended()
 
     text = run_text(read(night(Story())))
     assert "0 of 3 configs measured, 1 failed, 1 ruled out, 1 left out by the budget" in " ".join(text.split())
     assert "  pp8.d8                          ruled out by pp4.tp2.d0\n" in text
     assert "  pp8.d0                          not measured: left out by the budget\n" in text
+    assert "  next           tune sweep sweeps/k26_pp.yaml --resume 7f3c\n" in text
     assert "  ruled out      pp8.d8: kv-too-small of pp4.tp2.d0: the KV cache would be no\n" in text
 
 
