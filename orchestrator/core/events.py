@@ -205,3 +205,4 @@ class RunEnded(Event):
     outcome: Literal["done", "failed", "interrupted"]
     host_state: str
     exit_code: int
+    reason: str | None = None  # what ended it early, in a sentence

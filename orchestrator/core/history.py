@@ -43,6 +43,7 @@ class RunRow:
     resumes: int
     exit_code: int | None
     host_state: str | None
+    reason: str | None  # what ended it early; None for a run that came to its end, or was killed
     restore_state: RunRestoreState | None
     restore_s: float | None
     restore_detail: str | None
@@ -234,6 +235,7 @@ class RunSummary:
     trials: int  # configs that have to be launched: without production and aliases
     measured: int
     failed: int
+    launches: int  # 0: it was refused before anything was started
     levels: int  # measured load points
 
 

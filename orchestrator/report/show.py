@@ -25,6 +25,7 @@ from orchestrator.report.text import (
 )
 
 _NOTES = 5  # shown; --json has all
+NEAR = 0.03  # of a throughput: what restarts of one config differ by
 _NEXT = 3
 _NO_WINDOW = "none"
 
@@ -39,6 +40,7 @@ def run_text(history: RunHistory, *, width: int = 80) -> str:
         lines += _comparison(history, meant, columns, width)
     lines += ["", *_best(history, meant, width)]
     lines += _troubles(history, width)
+    lines += _ended(history, width)
     lines += _host(history, meant, width)
     lines += _next(history, meant, width)
     return "\n".join(line.rstrip() for line in lines)
@@ -186,7 +188,7 @@ def _best(history: RunHistory, meant: Intent, width: int) -> list[str]:
     if found is None:
         return folded("best", "nothing was measured", width)
     named = standing.has_several_workloads(standing.points(history))
-    label = f"best at {column(found.point, named=named)}"
+    label = f"at {column(found.point, named=named)}"  # not "best": that word is for a confirmed winner
     hang = max(17, len(label) + 4)
     lines: list[str] = []
     if found.trial is None:
@@ -214,7 +216,10 @@ def _beside(history: RunHistory, meant: Intent, found: standing.Highest) -> list
     base = standing.reference(history)
     said = []
     if found.behind is not None and found.behind is not base:
-        said.append(_over(seen, standing.reading(found.behind, found.point), name_of(found.behind, meant)))
+        behind = standing.reading(found.behind, found.point)
+        said.append(_over(seen, behind, name_of(found.behind, meant)))
+        if _is_near(seen, behind, meant.maximize):
+            said.append("too near to tell them apart: starts of one config alone differ by 1 to 3 %")
     if found.trial is base:
         return [*said, f"{clean(base.trial.trial)} is the reference: nothing measured there is higher"]
     if base is not None and standing.reading(base, found.point).state == "measured":
@@ -223,6 +228,12 @@ def _beside(history: RunHistory, meant: Intent, found: standing.Highest) -> list
         where = "at all" if base is None else f"at C={found.point.concurrency}"
         said.append(f"production was not measured {where}: no comparison")
     return said
+
+
+def _is_near(seen: Reading, behind: Reading, figure: str) -> bool:
+    """Nearer than two starts of the same config are to each other."""
+    ours, theirs = seen.mean(figure), behind.mean(figure)
+    return ours is not None and theirs is not None and ours - theirs < NEAR * theirs
 
 
 def _over(seen: Reading, base: Reading, name: str) -> str:
@@ -259,6 +270,12 @@ def _ruled_out(history: RunHistory, width: int) -> list[str]:
         more = f" and {len(slugs) - _NEXT} more" if len(slugs) > _NEXT else ""
         lines += folded("ruled out", clean(f"{', '.join(slugs[:_NEXT])}{more}: {reason}"), width)
     return lines
+
+
+def _ended(history: RunHistory, width: int) -> list[str]:
+    """What ended the run before its end."""
+    run = history.run
+    return folded("ended by", clean(f"{run.reason} (exit {run.exit_code})"), width) if run.reason else []
 
 
 def _host(history: RunHistory, meant: Intent, width: int) -> list[str]:

@@ -117,7 +117,14 @@ def _run_started(told: events.RunStarted, connection: Connection) -> None:
         if before[name] != getattr(told, name):
             raise _untrue(told, f"run {told.run} had {name} {before[name]!r}, now it is {getattr(told, name)!r}")
     _interrupt_open(connection, told)
-    again = {"state": "open", "ended_at": None, "exit_code": None, "host_state": None, "resumes": run.c.resumes + 1}
+    again = {
+        "state": "open",
+        "ended_at": None,
+        "exit_code": None,
+        "host_state": None,
+        "reason": None,
+        "resumes": run.c.resumes + 1,
+    }
     # What is measured is the same; by what it is judged may have been changed in between, and the latest word counts.
     judged = {"plan": {**before["plan"], "objective": told.plan.get("objective")}}
     connection.execute(update(run).where(run.c.run == told.run).values(**again, **judged))
@@ -257,7 +264,7 @@ def _restored(told: events.Restored, connection: Connection) -> None:
 @_apply.register
 def _run_ended(told: events.RunEnded, connection: Connection) -> None:
     _interrupt_open(connection, told)
-    changes = {**_columns(told, "exit_code", "host_state"), "state": told.outcome, "ended_at": told.at}
+    changes = {**_columns(told, "exit_code", "host_state", "reason"), "state": told.outcome, "ended_at": told.at}
     connection.execute(update(run).where(run.c.run == told.run).values(changes))
 
 

@@ -23,12 +23,16 @@ _SHOWN = 8  # run ids named in a refusal
 
 
 def find_run(connection: Connection, reference: str | None) -> str:
-    """The id meant: whole, a prefix that fits one run only, or None for the latest. Raises ``InputRefused``."""
+    """The id meant: whole, a prefix that fits one run only, or None for the latest. Raises ``InputRefused``.
+
+    The latest is one that started something: an attempt that was refused must not hide last night's results.
+    """
     ids: list[str] = list(connection.scalars(select(run.c.run).order_by(run.c.number.desc())))
     if not ids:
         raise InputRefused("no run has been recorded here yet", remedy="tune sweep FILE --sim records a rehearsal")
     if reference is None:
-        return ids[0]
+        begun = set(connection.scalars(select(launch.c.run).distinct()))
+        return next((run_id for run_id in ids if run_id in begun), ids[0])
     fits = [run_id for run_id in ids if run_id == reference] or [
         i for i in ids if reference and i.startswith(reference)
     ]
@@ -53,12 +57,15 @@ def summaries(connection: Connection) -> tuple[history.RunSummary, ...]:
     measured = (level.c.purpose == "measure") & (level.c.state == "measured")
     points = select(level.c.run, func.count()).where(measured).group_by(level.c.run)
     levels = {row[0]: int(row[1]) for row in connection.execute(points)}
+    starts = select(launch.c.run, func.count()).group_by(launch.c.run)
+    launches = {row[0]: int(row[1]) for row in connection.execute(starts)}
     return tuple(
         history.RunSummary(
             run=_make(history.RunRow, row),
             trials=sum(count for state, count in states[row["run"]].items() if state != "alias"),
             measured=states[row["run"]]["measured"],
             failed=states[row["run"]]["failed"],
+            launches=launches.get(row["run"], 0),
             levels=levels.get(row["run"], 0),
         )
         for row in connection.execute(select(run).order_by(run.c.number.desc())).mappings()

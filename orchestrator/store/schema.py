@@ -48,6 +48,7 @@ run = Table(
     Column("resumes", Integer, nullable=False),
     Column("exit_code", Integer),
     Column("host_state", Text),
+    Column("reason", Text),
     Column("restore_state", Text),
     Column("restore_s", Float),
     Column("restore_detail", Text),

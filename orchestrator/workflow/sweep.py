@@ -46,7 +46,13 @@ def run_sweep(job: Job) -> str:
         # What an error knew of the host when it arose is history once production was put back.
         error.host_state = touched.state if touched.taken else error.host_state or UNCHANGED
         outcome = "interrupted" if error.exit_code in {130, 131} else "failed"
-        tell(events.RunEnded, outcome=outcome, host_state=error.host_state, exit_code=error.exit_code)
+        tell(
+            events.RunEnded,
+            outcome=outcome,
+            host_state=error.host_state,
+            exit_code=error.exit_code,
+            reason=error.fact,
+        )
         raise
     if tell.unwritten is None:
         tell(events.RunEnded, outcome="done", host_state=touched.state, exit_code=0)

@@ -69,7 +69,7 @@ def test_a_whole_night_in_80_columns(read: Read) -> None:
           pp8.d8                 +36.7 %     -7.5 %        not        not
                                 (+38.1 %)  (-14.5 %)  measured   measured
 
-          best at C=32   pp8.d0, 362 tok/s steady: highest measured (one launch, not
+          at C=32        pp8.d0, 362 tok/s steady: highest measured (one launch, not
                          confirmed)
                          steady +38.3 %, whole +40.0 % over pp8.d8
                          production was not measured at C=32: no comparison
@@ -102,7 +102,7 @@ def test_a_simulated_night_with_assumed_lengths_in_120_columns(read: Read) -> No
           pp8.d8                 +36.7 %     -7.5 %        not        not
                                 (+38.1 %)  (-14.5 %)  measured   measured
 
-          best at C=32   pp8.d0, 362 tok/s steady: highest measured (one launch, not confirmed)
+          at C=32        pp8.d0, 362 tok/s steady: highest measured (one launch, not confirmed)
                          steady +38.3 %, whole +40.0 % over pp8.d8
                          production was not measured at C=32: no comparison
           note           pp4.tp2.d0: link to k26 lost for 4 s, state read again
@@ -174,7 +174,7 @@ def test_levels_without_a_number_say_why(read: Read) -> None:
           – not measured · none: no steady window in that level
           W/GPU at the highest level measured
 
-          best at C=32   no config has a figure there
+          at C=32        no config has a figure there
           failed         pp8.d0 C=16: 16 of 16 requests failed: refused (16)
           invalid        pp8.d0 C=32: 1 of 64 answers shorter than asked for
           failed         pp8.d0: kv-too-small under load
@@ -204,7 +204,7 @@ def test_load_points_bear_their_workload_where_a_run_has_several(read: Read) -> 
 def test_a_limit_leaves_a_config_out_and_says_so(read: Read) -> None:
     plan = {**PLAN, "objective": {"maximize": "whole_tok_s", "concurrency": 8, "slo": {"ttft_p95": 1.4}}}
     text = run_text(read(whole_night(Story(plan=plan))))
-    assert "  best at C=8    no config has a figure there within its limits\n" in text
+    assert "  at C=8         no config has a figure there within its limits\n" in text
     assert "                 pp8.d8 is left out: ttft_p95 is 1.50 s\n" in text
 
 
@@ -220,7 +220,7 @@ def test_when_production_is_highest_nothing_is_called_better(read: Read) -> None
 
     text = run_text(read(night(Story(plan={**PLAN, "objective": {"maximize": "whole_tok_s", "concurrency": 8}}))))
     assert text[text.index("  best") : text.index("  host")] == (
-        "  best at C=8    production, 95.6 tok/s whole: highest measured (one launch, not\n"
+        "  at C=8         production, 95.6 tok/s whole: highest measured (one launch, not\n"
         "                 confirmed)\n"
         "                 steady +8.1 %, whole +17.0 % over pp8.d8\n"
         "                 production is the reference: nothing measured there is higher\n"
@@ -264,7 +264,7 @@ def test_a_run_with_nothing_yet(read: Read) -> None:
     assert run_text(read([Story().started()])).splitlines()[:3] == [
         "k26_pp · run 7f3c · no config was planned",
         "",
-        "  best at C=32   no config has a figure there",
+        "  at C=32        no config has a figure there",
     ]
 
 

@@ -177,7 +177,8 @@ def test_a_database_locked_by_another_process_is_waited_for_then_named(filled: P
         assert store.find_run() == "7f3c"  # reading never waits
         holder.execute("ROLLBACK")
         store.tell(Story(run="beef").started())
-        assert store.find_run() == "beef"
+        assert [row.run.run for row in store.runs()] == ["beef", "7f3c"]
+        assert store.find_run() == "7f3c"  # beef has started nothing yet
     holder.close()
 
 

@@ -29,6 +29,7 @@ def upgrade() -> None:
         sa.Column("resumes", sa.Integer(), nullable=False),
         sa.Column("exit_code", sa.Integer()),
         sa.Column("host_state", sa.Text()),
+        sa.Column("reason", sa.Text()),
         sa.Column("restore_state", sa.Text()),
         sa.Column("restore_s", sa.Float()),
         sa.Column("restore_detail", sa.Text()),
