@@ -18,6 +18,7 @@ Verdict = Literal["infeasible", "environment", "unknown"]
 Stage = Literal["start", "load", "capture", "serve"]
 
 KEEP_LINES = 6
+TRACEBACK_LINES = 60  # a traceback that began further up is another one's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,10 +352,26 @@ def _failure(row: Row, evidence: tuple[str, ...]) -> Failure:
     )
 
 
+_TRACEBACK = "Traceback (most recent call last)"
+
+
 def _around(lines: Sequence[str], number: int) -> tuple[str, ...]:
-    """The matching line with the ones that led to it."""
-    chosen = [line.rstrip() for line in lines[max(0, number - KEEP_LINES + 1) : number + 1] if line.strip()]
-    return tuple(chosen)
+    """The matching line with what explains it: the traceback it opens or closes, else the lines that led to it."""
+    start = next((i for i in range(number, max(-1, number - TRACEBACK_LINES), -1) if _TRACEBACK in lines[i]), None)
+    if start is None:
+        return _tail(lines[: number + 1])
+    end = _end_of_traceback(lines, start)
+    if not start <= number <= end:
+        return _tail(lines[: number + 1])
+    return (lines[start].rstrip(), *_tail(lines[start + 1 : end + 1])[-KEEP_LINES + 1 :])
+
+
+def _end_of_traceback(lines: Sequence[str], start: int) -> int:
+    """The exception's own line: the first after the frames, which are indented."""
+    for number in range(start + 1, len(lines)):
+        if lines[number].strip() and not lines[number].startswith((" ", "\t")):
+            return number
+    return len(lines) - 1
 
 
 def _tail(lines: Sequence[str]) -> tuple[str, ...]:

@@ -80,6 +80,30 @@ def test_an_assertion_after_loading_began_is_not_a_rejected_combination() -> Non
     assert failures.from_journal([LOADING, "AssertionError: something else"]) is None
 
 
+def test_the_exception_is_shown_not_only_the_line_that_announces_it() -> None:
+    lines = [
+        *["[PP0] Load weight end. elapsed=90 s"] * 8,
+        "[PP0] Scheduler hit an exception: Traceback (most recent call last):",
+        '  File "scheduler.py", line 3119, in run_scheduler_process',
+        "    scheduler.event_loop_pp()",
+        "RuntimeError: cannot reshape tensor of 0 elements",
+        "",
+        "Received sigquit from a child process.",
+    ]
+    found = failures.from_journal(lines)
+    assert found is not None
+    assert found.name == "generic"
+    assert found.evidence == tuple(lines[8:12])
+
+
+def test_an_exception_is_shown_with_the_traceback_above_it() -> None:
+    frames = [f'  File "a.py", line {n}, in f' for n in range(20)]
+    lines = [LOADING, "Traceback (most recent call last):", *frames, OOM]
+    found = failures.from_journal(lines)
+    assert found is not None
+    assert found.evidence == ("Traceback (most recent call last):", *frames[-4:], OOM)
+
+
 def test_a_quiet_journal_is_no_failure() -> None:
     assert failures.from_journal([LOADING, CAPTURING, SERVING, "The server is fired up and ready to roll!"]) is None
 
