@@ -133,6 +133,7 @@ class Survey:
     gpus: tuple[str, ...] | None  # names; None without nvidia-smi
     foreign: tuple[Holder, ...]  # on the GPUs before the run, not the service's own
     facts: Mapping[str, str] = field(default_factory=dict)  # kernel, driver, systemd, ... ; recorded with the build
+    enabled: str = ""  # production's UnitFileState: does a reboot start it
 
     @property
     def is_simulated(self) -> bool:

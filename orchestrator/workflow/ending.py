@@ -20,7 +20,7 @@ from orchestrator.errors import (
 )
 from orchestrator.workflow.job import PRODUCTION
 from orchestrator.workflow.lease import Held
-from orchestrator.workflow.switch import Abandon, gate, not_told, restore, stopped_as_before
+from orchestrator.workflow.switch import Abandon, gate, never_came_back, not_told, restore, stopped_as_before
 from orchestrator.workflow.telling import Teller
 
 UNCHANGED = "nothing was changed on the host"
@@ -34,6 +34,7 @@ class Touched:
 
     taken: bool = False  # its record was ours
     host: bool = False  # production is not in place
+    ran: bool = False  # production ran when we came
     state: str = UNCHANGED
 
 
@@ -95,8 +96,10 @@ class Ending:
             if touched.host:
                 self.restore("the run is over" if ended_by is None else str(ended_by) or type(ended_by).__name__)
             self._free()
-        except LeaseLost:
-            touched.state = self._as_seen()
+        except LeaseLost as lost:
+            touched.state, is_well = self._as_seen()
+            if not is_well:
+                raise never_came_back(self.entry, lost.fact) from lost
             raise
         except (RestoreFailed, RestoreUnderWay) as ending:
             touched.state = ending.host_state or touched.state
@@ -136,21 +139,27 @@ class Ending:
         except LeaseLost:
             pass
 
-    def _as_seen(self) -> str:
-        """The state of a host that is no longer ours: what it does by itself is watched for a while, only watched."""
+    def _as_seen(self) -> tuple[str, bool]:
+        """The state of a host that is no longer ours, and whether production is as it was (or that is not known).
+
+        What the host does by itself is watched for a while, and only watched.
+        """
         doors, unit, name = self.doors, self.entry.unit, self.entry.host.name
         end = doors.clock.monotonic() + LOOK_S
         try:
             while True:
                 told = doors.service.restoring()
                 seen = doors.service.watch("production").unit
-                is_settled = seen.is_running if told.was_active else told.phase != "restoring"
+                is_settled = seen.is_running if self.touched.ran else told.phase != "restoring"
                 if is_settled or self.abandon.requested or doors.clock.monotonic() >= end:
                     break
                 doors.clock.sleep(POLL_S)
+            record = doors.service.record()
         except HostFault as fault:
-            return f"{name} is no longer ours and could not be looked at ({fault.fact})"
+            return f"{name} is no longer ours and could not be looked at ({fault.fact})", True
+        if record is not None and record.run != self.run:
+            return f"{name} is no longer ours but {record.owner}'s, run {record.run} ({record.purpose})", True
         if not seen.is_running:
-            return f"{name} is no longer ours; {unit} is {seen.active_state}"
+            return f"{name} is no longer ours; {unit} is {seen.active_state}", not self.touched.ran
         answers = "answers" if doors.engine.ask_tokens().answered else "does not answer yet"
-        return f"{name} is no longer ours; {unit} runs and {answers}, which is all that was verified"
+        return f"{name} is no longer ours; {unit} runs and {answers}, which is all that was verified", True

@@ -117,6 +117,9 @@ def _locked(job: Job, tell: Teller, touched: Touched) -> bool:
         tell(events.Surveyed, facts=survey.facts, simulated=job.doors.rehearsal or survey.is_simulated)
         if lease.restored_first:
             ending.left_behind(survey)
+        touched.ran = survey.production.is_running
+        if touched.ran and survey.enabled == "disabled":
+            tell(events.Note, text=f"{entry.unit} is not enabled: a reboot in mid-run would leave the host without it")
         _check(entry, survey)
         units = _verify(job, held)
         bench = Bench(

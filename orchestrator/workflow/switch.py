@@ -215,6 +215,16 @@ def not_told(entry: ServiceEntry, held: Held) -> str:
     return f"{entry.host.name} could not be told; its own timer puts {entry.unit} back {when}, within a minute"
 
 
+def never_came_back(entry: ServiceEntry, why: str) -> RestoreFailed:
+    """The host is no longer ours, and production did not come back by itself: it is not enabled, for instance."""
+    return RestoreFailed(
+        f"production ran before this run and does not run now: {why}",
+        cause=f"a reboot starts {entry.unit} only if it is enabled",
+        remedy=f"start it:\n  {_on_host(entry)}sudo systemctl start {entry.unit}",
+        host_state=f"{entry.host.name}: {entry.unit} does not run",
+    )
+
+
 def _by_hand(entry: ServiceEntry) -> str:
     if entry.host.manager == "process":
         return f"end what is left of {entry.trial_unit} by hand; the next run takes over"

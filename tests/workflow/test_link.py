@@ -12,7 +12,7 @@ import pytest
 from orchestrator.core import events
 from orchestrator.core.ports import Service
 from orchestrator.core.results import LoadOutcome
-from orchestrator.core.units import Lease
+from orchestrator.core.units import Lease, Observation, Role, Survey
 from orchestrator.core.workload import LevelSpec
 from orchestrator.errors import (
     BenchFault,
@@ -164,6 +164,41 @@ def test_a_trial_that_ended_with_our_hold_is_no_failure_of_its_config(night: Lay
     assert [row[0] for row in measured(one)] == ["d0", "d0"]
     assert "no longer ours; sglang-k26.service runs" in (caught.value.host_state or "")
     assert one.heard.of(events.RestoreBegan) == []
+
+
+@pytest.mark.parametrize("enabled", ["enabled", "disabled"])
+def test_production_that_a_reboot_does_not_bring_back_is_said_to_be_down(night: Lay, enabled: str) -> None:
+    one = night(SWEEP + "reference: none\n")
+    link, rebooted = behind_a_link(one), False
+
+    class Rebooted(Link):
+        def survey(self) -> Survey:
+            return replace(self.service.survey(), enabled=enabled)
+
+        def watch(self, role: Role, cursor: str = "") -> Observation:
+            seen = self.service.watch(role, cursor)
+            if not rebooted or (role == "production" and enabled == "enabled"):
+                return seen
+            return replace(seen, unit=replace(seen.unit, active_state="inactive", main_pid=0))
+
+    def lose() -> None:
+        nonlocal rebooted
+        rebooted = True
+        assert link.lease is not None
+        link.service.restore(link.lease)
+
+    def lost(word: str) -> None:
+        if rebooted and word in {"renew", *ACTS}:
+            raise LeaseLost("the host was rebooted, which ended the hold and the trial")
+
+    link.before = lost
+    one.doors = replace(one.doors, service=Rebooted(link))
+    once_at(one, events.LaunchPhase, lose)
+    with pytest.raises(LeaseLost if enabled == "enabled" else RestoreFailed) as caught:
+        one.run()
+    assert any("is not enabled" in note.text for note in one.heard.of(events.Note)) == (enabled == "disabled")
+    assert ("does not run now" in caught.value.fact) == (enabled == "disabled")
+    assert one.heard.of(events.LaunchFailed) == []
 
 
 def test_production_started_by_somebody_is_left_to_serve(night: Lay) -> None:

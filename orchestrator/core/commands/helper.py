@@ -237,6 +237,7 @@ def _survey(told: Mapping[str, Any]) -> Survey:
         gpus=None if gpus is None else tuple(gpus),
         foreign=tuple(holder_from(app) for app in production["foreign"]),
         facts=told["facts"],
+        enabled=production["enabled"],
     )
 
 
