@@ -219,7 +219,7 @@ def test_when_production_is_highest_nothing_is_called_better(read: Read) -> None
             yield story.stopped(trial)
 
     text = run_text(read(night(Story(plan={**PLAN, "objective": {"maximize": "whole_tok_s", "concurrency": 8}}))))
-    assert text[text.index("  best") : text.index("  host")] == (
+    assert text[text.index("  at C=8") : text.index("  host")] == (
         "  at C=8         production, 95.6 tok/s whole: highest measured (one launch, not\n"
         "                 confirmed)\n"
         "                 steady +8.1 %, whole +17.0 % over pp8.d8\n"
