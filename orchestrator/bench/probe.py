@@ -39,12 +39,17 @@ class _NoAnswer(Exception):
 class HttpEngine:
     """The engine at ``base_url``. ``model`` is asked of the engine when it is not given.
 
+    Where there is an ``admin_key``, SGLang takes only that one for its administrative routes.
+
     No method raises for an engine that is down, slow or strange: it says so in its answer.
     """
 
-    def __init__(self, base_url: str, *, api_key: str | None = None, model: str | None = None) -> None:
+    def __init__(
+        self, base_url: str, *, api_key: str | None = None, admin_key: str | None = None, model: str | None = None
+    ) -> None:
         self._url = endpoint(base_url).url
         self._api_key = check_api_key(api_key)
+        self._admin_key = check_api_key(admin_key)
         self._model = model
         self._asking = threading.Lock()
         headers = {"User-Agent": "tune", "Accept-Encoding": "identity"}
@@ -110,7 +115,7 @@ class HttpEngine:
             except _NoAnswer:
                 continue
             if isinstance(found, dict):
-                return redacted(found, self._api_key)
+                return redacted(found, self._api_key, self._admin_key)
         return None
 
     def activity(self) -> Activity:
@@ -133,7 +138,8 @@ class HttpEngine:
     def flush(self) -> bool:
         """Empty the prefix cache, waiting a little for the engine to be idle. False when it did not do so."""
         try:
-            self._ask("POST", f"/flush_cache?timeout={FLUSH_WAIT_S:g}", timeout_s=FLUSH_WAIT_S + QUESTION_S)
+            path = f"/flush_cache?timeout={FLUSH_WAIT_S:g}"
+            self._ask("POST", path, timeout_s=FLUSH_WAIT_S + QUESTION_S, key=self._admin_key)
         except _NoAnswer:
             return False
         return True
@@ -166,18 +172,21 @@ class HttpEngine:
     def _json(self, method: str, path: str, *, timeout_s: float = QUESTION_S) -> object:
         return _parsed(self._ask(method, path, timeout_s=timeout_s))
 
-    def _ask(self, method: str, path: str, *, timeout_s: float = QUESTION_S) -> bytes:
-        status, content = self._exchange(method, path, timeout_s, None)
+    def _ask(self, method: str, path: str, *, timeout_s: float = QUESTION_S, key: str | None = None) -> bytes:
+        status, content = self._exchange(method, path, timeout_s, None, key)
         if status != 200:
             raise _NoAnswer(f"HTTP {status}: {_short(content)}")
         return content
 
-    def _exchange(self, method: str, path: str, timeout_s: float, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
+    def _exchange(
+        self, method: str, path: str, timeout_s: float, body: Mapping[str, Any] | None, key: str | None = None
+    ) -> tuple[int, bytes]:
         """Status and body. httpx's limits are per read; the deadline here is for all of it."""
+        headers = {"Authorization": f"Bearer {key}"} if key else None
         end = time.monotonic() + timeout_s
         limits = httpx.Timeout(max(timeout_s, 0.001), connect=min(CONNECT_S, max(timeout_s, 0.001)))
         try:
-            with self._client.stream(method, self._url + path, json=body, timeout=limits) as reply:
+            with self._client.stream(method, self._url + path, json=body, headers=headers, timeout=limits) as reply:
                 return reply.status_code, b"".join(_bounded(reply.iter_raw(), end))
         except httpx.TimeoutException as why:
             raise _NoAnswer(f"no answer within {timeout_s:g} s ({type(why).__name__})") from why

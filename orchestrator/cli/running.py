@@ -14,13 +14,14 @@ import click
 
 from orchestrator import __version__
 from orchestrator.cli.budget import within
+from orchestrator.cli.hushed import Hushed
 from orchestrator.cli.logfile import LogFile
 from orchestrator.cli.progress import Progress
 from orchestrator.cli.recorded import launch_times
 from orchestrator.cli.signals import Signals, heeded
 from orchestrator.cli.streams import say
 from orchestrator.cli.terminal import width
-from orchestrator.cli.wiring import pretended_doors, real_doors
+from orchestrator.cli.wiring import REDACTOR, pretended_doors, real_doors
 from orchestrator.core.estimate import LaunchTimes, ends_at
 from orchestrator.core.history import RunHistory, TrialHistory
 from orchestrator.core.plan import Plan, facts_of, plan
@@ -88,7 +89,7 @@ def _run(
             sweep=sweep,
             plan=made,
             doors=doors,
-            listeners=(store, screen, log),
+            listeners=tuple(Hushed(listener, REDACTOR) for listener in (store, screen, log)),
             cancel=signals.cancel,
             abandon=signals.abandon,
             consent=lambda traffic: _consent(request, traffic, signals),
@@ -181,7 +182,7 @@ def _unfinished(store: Store, request: Request, sweep: Sweep) -> str:
         return store.find_run(request.resume)
     for summary in store.runs():
         row = summary.run
-        if row.sweep == sweep.name and row.rehearsal == request.sim and row.state != "done":
+        if row.sweep == sweep.name and row.rehearsal == request.sim and row.state != "done" and summary.launches:
             return row.run
     raise InputRefused(f"no interrupted run of {sweep.name} is recorded here", remedy="tune runs lists them")
 

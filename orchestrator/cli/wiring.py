@@ -11,10 +11,15 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import TracebackType
 
 from orchestrator.cli.clock import RealClock
+from orchestrator.core import secrets
 from orchestrator.core.inventory import HostEntry, ServiceEntry
 from orchestrator.core.ports import Clock, Doors, Host, Service
+
+REDACTOR = secrets.Redactor()
+"""Knows every secret value that was read here, and takes it out of what is told and raised."""
 
 
 def owner() -> str:
@@ -35,22 +40,28 @@ def open_host(entry: HostEntry) -> Host:
 
 @contextmanager
 def real_doors(entry: ServiceEntry, state: Path) -> Iterator[Doors]:
-    """Doors to the service as it is; everything opened is closed again. ``state`` is the project's ``.tune``."""
+    """Doors to the service as it is; everything opened is closed again. ``state`` is the project's ``.tune``.
+
+    Its secrets are read first, and whatever is raised in here leaves without their values.
+    """
     from orchestrator.bench.driver import ProcessLoad  # noqa: PLC0415
     from orchestrator.bench.probe import HttpEngine  # noqa: PLC0415
     from orchestrator.hosts.gpu import NvidiaTelemetry  # noqa: PLC0415
 
     clock = RealClock()
     with ExitStack() as stack:
+        stack.push(_silently)
         host = open_host(entry.host)
         stack.callback(host.close)
+        values = _secret_values(entry, host, state.parent)
+        keys = {secret.flag: values[secret.name] for secret in entry.secrets if secret.flag is not None}
         url = _reach(entry, host, stack)
-        engine = HttpEngine(url)
+        engine = HttpEngine(url, api_key=keys.get("api-key"), admin_key=keys.get("admin-api-key"))
         stack.callback(engine.close)
         yield Doors(
-            service=_service(entry, host, state, clock),
+            service=_service(entry, host, state, clock, secrets.files(entry, values)),
             engine=engine,
-            load=ProcessLoad(url, clock),
+            load=ProcessLoad(url, clock, api_key=keys.get("api-key")),
             telemetry=NvidiaTelemetry(host, clock),
             clock=clock,
         )
@@ -64,14 +75,31 @@ def pretended_doors(entry: ServiceEntry, *, seed: int, faults: Mapping[str, str]
     yield build(entry, seed=seed, faults=faults)
 
 
-def _service(entry: ServiceEntry, host: Host, state: Path, clock: Clock) -> Service:
+def _secret_values(entry: ServiceEntry, host: Host, folder: Path) -> Mapping[str, str]:
+    if not entry.secrets:
+        return {}
+    from orchestrator.cli.secret_values import read_values  # noqa: PLC0415
+    from orchestrator.hosts.systemd import reveal  # noqa: PLC0415
+
+    values = read_values(entry, folder, lambda path: reveal(host, entry, path))
+    REDACTOR.learn(values.values())
+    return values
+
+
+def _silently(_kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None) -> None:
+    while error is not None:
+        REDACTOR.error(error)
+        error = error.__cause__ or error.__context__
+
+
+def _service(entry: ServiceEntry, host: Host, state: Path, clock: Clock, files: Mapping[str, str]) -> Service:
     if entry.host.manager == "process":
         from orchestrator.hosts.process import ProcessService  # noqa: PLC0415
 
         return ProcessService(entry, state / "process", owner=owner(), clock=clock)
     from orchestrator.hosts.systemd import SystemdService  # noqa: PLC0415
 
-    return SystemdService(host, entry, owner=owner(), clock=clock)
+    return SystemdService(host, entry, owner=owner(), clock=clock, secrets=files)
 
 
 def _reach(entry: ServiceEntry, host: Host, stack: ExitStack) -> str:

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from orchestrator.core import secrets
 from orchestrator.core.config import Config, FlagValue
 from orchestrator.core.estimate import BudgetVerdict, Cost, Estimate, LaunchTimes, against_budget, kv_needs
 from orchestrator.core.flags import (
@@ -285,10 +286,7 @@ def _columns(sweep: Sweep) -> tuple[str, ...]:
 def _blocked(sweep: Sweep) -> tuple[str, ...]:
     """What the inventory holds that a trial could not be given yet."""
     service = sweep.service
-    sentences = []
-    if service.secrets:
-        names = ", ".join(secret.name for secret in service.secrets)
-        sentences.append(f"secrets ({names}) are not honoured yet: the engine would start without its key")
+    sentences = [*secrets.obstacles(service)]
     if service.kind != "sglang":
         sentences.append(f"engines of kind {service.kind} are not honoured yet: trials are SGLang")
     return tuple(sentences)
@@ -301,7 +299,13 @@ def _digest(sweep: Sweep, facts: Facts, configs: Sequence[Config], production: C
         "service": service.name,
         "host": service.host.name,
         "engine": facts.version,
-        "unit": [service.template_text, dict(service.environment), service.extra_args, service.kept],
+        "unit": [
+            service.template_text,
+            dict(service.environment),
+            service.extra_args,
+            service.kept,
+            *secrets.unit_lines(service),
+        ],
         "configs": [config.id for config in configs],
         "workload": [sweep.workload.name, digest(sweep.workload), sorted(set(sweep.workload.concurrency))],
         "repeats": [sweep.repeats.per_level, sweep.repeats.launches],

@@ -3,8 +3,8 @@
 A template is text that people edit, so what comes out is read back before anybody sees it: one command, exactly
 the argv that was meant, every variable, and the handful of directives without which a trial is not safe for the
 host. Templates see ``service`` (the inventory's entry), ``run``, ``trial``, ``argv``, ``environment``, ``kept.unit``
-and ``kept.service`` (lines of the production unit that also count for a trial), and the filters ``exec``,
-``environment``, ``path``, ``user`` and ``text``, which write a value as systemd reads it.
+and ``kept.service`` (lines of the production unit that also count for a trial, and where its secrets come from), and
+the filters ``exec``, ``environment``, ``path``, ``user`` and ``text``, which write a value as systemd reads it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import TracebackType
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from orchestrator.core import flags, unit
+from orchestrator.core import flags, secrets, unit
 from orchestrator.core.config import Config, FlagValue
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.unit import Directive
@@ -72,9 +72,10 @@ def render_unit(entry: ServiceEntry, config: Config, *, run: str, trial: str) ->
     """
     argv = launch_argv(entry, config)
     environment = {**entry.environment, **config.environment}
-    text = _fill(
-        entry, {"run": run, "trial": trial, "argv": argv, "environment": environment, "kept": kept(entry.kept)}
-    )
+    given = secrets.unit_lines(entry)
+    also = kept(entry.kept)
+    also = Kept(unit=also.unit, service=(*also.service, *given))
+    text = _fill(entry, {"run": run, "trial": trial, "argv": argv, "environment": environment, "kept": also})
     _check(entry, text, argv, environment)
     return TrialUnit(
         name=entry.trial_unit,
@@ -93,13 +94,9 @@ def launch_argv(entry: ServiceEntry, config: Config) -> tuple[str, ...]:
             f"{entry.name}: trials of {entry.kind} are not made yet, only of sglang",
             remedy="adopt and plan work; a sweep needs an SGLang service",
         )
-    if entry.secrets:
-        raise InputRefused(
-            f"{entry.name}: trials are not given secrets yet: {', '.join(secret.name for secret in entry.secrets)}",
-            remedy="take them out of the entry if a trial can do without (HF_HUB_OFFLINE needs no token)",
-        )
     program = (f"{entry.engine_folder}/bin/python", "-m", "sglang.launch_server")
-    return (*program, *flags.argv({**config.flags, **_deployment(entry)}, entry.engine), *entry.extra_args)
+    told = flags.argv({**config.flags, **_deployment(entry)}, entry.engine)
+    return (*program, *told, *secrets.config_words(entry), *entry.extra_args)
 
 
 def _deployment(entry: ServiceEntry) -> Mapping[str, FlagValue]:
@@ -189,6 +186,12 @@ def _check(entry: ServiceEntry, text: str, argv: tuple[str, ...], environment: M
     if changed:
         faults.append(("environment", f"{', '.join(changed)}: not set in the unit, or to another value than meant"))
     faults += _unsafe(directives, entry.unit)
+    there = {f"{directive.key}={directive.value}" for directive in directives if directive.section == "Service"}
+    faults += [
+        ("kept", f"[Service] {line} is not in it: the trial would start without its secrets")
+        for line in secrets.unit_lines(entry)
+        if line not in there
+    ]
     if faults:
         raise _refused(entry, [(_template_line(entry.template_text, key), fault) for key, fault in faults])
 

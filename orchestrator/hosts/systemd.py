@@ -38,14 +38,30 @@ _VERSIONS = (
 _PACKAGES = ("sglang", "vllm", "torch", SIMULATED_PACKAGE)
 
 
-class SystemdService:
-    """Satisfies ``core.ports.Service``. ``owner`` is ``user@box``, as others see it on the host record."""
+def reveal(host: Host, entry: ServiceEntry, path: str) -> str:
+    """The text of an environment file on the host, also when only root may read it. Raises ``HostFault``."""
+    return host.run(_calls(host, entry).reveal(path))
 
-    def __init__(self, host: Host, entry: ServiceEntry, *, owner: str, clock: Clock) -> None:
+
+def _calls(host: Host, entry: ServiceEntry) -> HelperCalls:
+    prefix = ensure_helper(host)
+    return HelperCalls(host=host.name, service=entry.name, unit=entry.unit, port=entry.port, prefix=prefix)
+
+
+class SystemdService:
+    """Satisfies ``core.ports.Service``. ``owner`` is ``user@box``, as others see it on the host record.
+
+    ``secrets`` is the text of each file that gives trials their secrets (``core.secrets.files``).
+    """
+
+    def __init__(
+        self, host: Host, entry: ServiceEntry, *, owner: str, clock: Clock, secrets: Mapping[str, str] | None = None
+    ) -> None:
         self._host = host
         self._entry = entry
         self._owner = owner
         self._clock = clock
+        self._secrets = secrets or {}
         self._calls: HelperCalls | None = None
         self._seen_journal: dict[str, int] = {}  # InvocationID -> bytes seen so far
 
@@ -100,7 +116,7 @@ class SystemdService:
 
     def install(self, lease: Lease, unit: TrialUnit) -> None:
         """Put the trial unit in place; installing the same again changes nothing."""
-        self._run(self._helper.install(lease, unit))
+        self._run(self._helper.install(lease, unit, self._secrets))
 
     def stop(self, lease: Lease, role: Role, *, deadline_s: float) -> None:
         """Stop the unit, and return when it is."""
@@ -134,11 +150,7 @@ class SystemdService:
     def _helper(self) -> HelperCalls:
         """The helper's verbs; on first contact it is checked, and put there when we are root."""
         if self._calls is None:
-            entry = self._entry
-            prefix = ensure_helper(self._host)
-            self._calls = HelperCalls(
-                host=self._host.name, service=entry.name, unit=entry.unit, port=entry.port, prefix=prefix
-            )
+            self._calls = _calls(self._host, self._entry)
         return self._calls
 
     def _run(self, command: Command[Answer], *, deadline_s: float = MARGIN_S + 30.0) -> Answer:

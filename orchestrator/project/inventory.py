@@ -7,6 +7,7 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from orchestrator.core.config import FlagValue
+from orchestrator.core.flags import SECRET
 from orchestrator.core.inventory import HostEntry, Inventory, Model, SecretRef, ServiceEntry, Startup
 from orchestrator.project import shapes
 from orchestrator.project.checked import missing, validate
@@ -192,7 +193,7 @@ class _Service:
         return foreign_flags(self.document, place, self.shape.flags, self.faults)
 
     def _secrets(self) -> tuple[SecretRef, ...]:
-        secrets = []
+        secrets: list[SecretRef] = []
         for name, secret in self.shape.secrets.items():
             key = f"secrets.{name}"
             if not ENVIRONMENT_NAME.fullmatch(name):
@@ -201,6 +202,16 @@ class _Service:
                 self._fault(key, "accepted: one of file, env and host-file")
             if (secret.host_file is None) != (secret.variable is None):
                 self._fault(key, "accepted: host-file and variable together, or neither")
+            if self.shape.kind == "sglang" and secret.flag is not None and secret.flag not in SECRET:
+                known = ", ".join(sorted(SECRET))
+                self._fault(
+                    f"{key}.flag",
+                    f'read "{secret.flag}"; accepted: {known}',
+                    did_you_mean(nearest(secret.flag, SECRET)),
+                )
+            first = next((other.name for other in secrets if other.flag == secret.flag is not None), None)
+            if first is not None:
+                self._fault(f"{key}.flag", f'"{secret.flag}" is what {first} is for already')
             secrets.append(SecretRef(name=name, **dict(secret)))
         return tuple(secrets)
 

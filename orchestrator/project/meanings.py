@@ -48,7 +48,7 @@ MEANINGS: Mapping[type[shapes.Shape], Mapping[str, str]] = {
         "env": "A variable of tune's own environment that holds the value.",
         "host-file": "An environment file on the host; `variable` names the line.",
         "variable": "The variable in host-file.",
-        "flag": "The engine is told the value through this flag.",
+        "flag": "api-key, admin-api-key or ssl-keyfile-password: the engine is told it through its --config file.",
     },
     shapes.Startup: {
         "timeout": "In all.",

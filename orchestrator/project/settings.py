@@ -100,8 +100,10 @@ def read_flags(document: Document, place: Place, raw: Mapping[str, Node], faults
 
 
 def _is_allowed(document: Document, place: Place, flag: Flag, node: Node, faults: Faults) -> bool:
+    hint = None
     if flag.name in SECRET:
-        text = f'"{place[-1]}" is a secret, and secrets are {NOT_YET}'
+        text = f'"{place[-1]}" is a secret; its value belongs in no file that others read'
+        hint = f"under secrets of the service: {{NAME: {{file: PATH, flag: {flag.name}}}}}"
     elif flag.name == "nnodes" and not (isinstance(node, Scalar) and node.text == "1"):
         text = f'"{place[-1]}": an engine over several hosts is {NOT_YET}'
     elif flag.name in DEPLOYMENT and place[0] != "services":
@@ -110,7 +112,7 @@ def _is_allowed(document: Document, place: Place, flag: Flag, node: Node, faults
         text = f'"{place[-1]}" is a key of the service itself, not one of its flags'
     else:
         return True
-    faults.add(Fault(document.name, document.line(place), dotted(place[:-1]), text))
+    faults.add(Fault(document.name, document.line(place), dotted(place[:-1]), text, hint=hint))
     return False
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from orchestrator.core.flags.versions import within
 from orchestrator.sim import dimensions as dimension_file
 from orchestrator.sim.arguments import ArgumentsRefused, ServerArguments, parse
+from orchestrator.sim.config_file import with_config
 from orchestrator.sim.dimensions import Dimensions
 from orchestrator.sim.gpu_log import GpuReading
 from orchestrator.sim.gpus import GpuState, StateFile, state_of
@@ -78,7 +79,7 @@ def read_knobs(environment: Mapping[str, str]) -> Knobs:
 def main(words: Sequence[str], *, version: str = DEFAULT_VERSION) -> int:
     """``python -m sglang.launch_server``: returns the exit status, or ends the process as SGLang's does."""
     try:
-        arguments = parse(words, version=version, environment=os.environ)
+        arguments = parse(with_config(words), version=version, environment=os.environ)
     except ArgumentsRefused as refused:
         sys.stderr.write(refused.text)
         return refused.exit_status

@@ -191,3 +191,11 @@ def test_an_engine_that_was_restarted_is_asked_on_a_new_connection() -> None:
         assert ours.activity() == Activity(running=3, queued=1)
         assert ours.activity() == Activity(running=3, queued=1)
     assert server.connections == 2
+
+
+def test_administrative_routes_get_the_admin_key_where_there_is_one() -> None:
+    routes = {"/flush_cache": reply("Cache flushed."), "/v1/models": reply(MODELS)}
+    with engine(routes) as server, HttpEngine(server.url, api_key="sk-ours-1", admin_key="sk-admin-1") as ours:
+        assert ours.flush()
+        assert ours.model_name() == "tiny"
+    assert [asked.headers["authorization"] for asked in server.asked] == ["Bearer sk-admin-1", "Bearer sk-ours-1"]

@@ -20,6 +20,14 @@ def tune(folder: Path, *words: str) -> int:
     return run(["-C", str(folder), *words])
 
 
+def test_an_empty_database_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_project(tmp_path, sweep=NIGHT)
+    (tmp_path / ".tune").mkdir()
+    (tmp_path / ".tune" / "tune.db").touch()
+    assert tune(tmp_path, "plan", "sweeps/night.yaml") == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_project(tmp_path, sweep=NIGHT)
     before = sorted(tmp_path.rglob("*"))
@@ -163,14 +171,15 @@ def test_render_of_a_slug_that_is_none(tmp_path: Path, capsys: pytest.CaptureFix
         """)
 
 
-def test_a_service_with_secrets_is_planned_but_said_to_be_blocked(
+def test_a_service_whose_secrets_cannot_be_delivered_is_planned_but_said_to_be_blocked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     inventory = changed(INVENTORY, "port: 30000", "port: 30000\n    secrets: {HF_TOKEN: {env: HF_TOKEN}}")
+    inventory = changed(inventory, "box: {gpus", "box: {connection: local, manager: process, gpus")
     write_project(tmp_path, inventory=inventory, sweep=NIGHT)
     assert tune(tmp_path, "plan", "sweeps/night.yaml") == 0
     out = capsys.readouterr().out
-    assert "cannot run: secrets (HF_TOKEN) are not honoured yet" in out
+    assert "cannot run: secrets (HF_TOKEN) are given to units of systemd only" in out
     assert out.endswith("  nothing has been touched\n")
 
 

@@ -164,8 +164,12 @@ def test_a_budget_too_short_for_anything_leaves_everything_out() -> None:
 
 
 def test_what_a_trial_could_not_be_given_yet_blocks_the_run() -> None:
-    made = planned(sweep(DEPTH, service=service(secrets=(SecretRef(name="HF_TOKEN", env="HF_TOKEN"),))))
-    assert made.blocked == ("secrets (HF_TOKEN) are not honoured yet: the engine would start without its key",)
+    key = SecretRef(name="KEY", env="KEY", flag="api-key")
+    assert planned(sweep(DEPTH, service=service(secrets=(key,)))).blocked == ()
+    made = planned(sweep(DEPTH, service=service(secrets=(key,), flags={"config": "/srv/more.yaml"})))
+    assert made.blocked == (
+        "secrets (KEY) of flags go into a --config file, and SGLang takes one: flags has config already",
+    )
     other = planned(sweep(DEPTH, service=service(kind="vllm")))
     assert other.blocked == ("engines of kind vllm are not honoured yet: trials are SGLang",)
 

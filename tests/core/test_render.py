@@ -200,8 +200,24 @@ def test_a_flag_that_the_version_does_not_have_is_refused() -> None:
         rendered(Config(flags={**FLAGS, "pp-async-batch-depth": 2}), engines={"0.5.3": "/opt/x"}, engine="0.5.3")
 
 
+def test_secrets_come_from_files_that_the_unit_names() -> None:
+    token, key = SecretRef(name="HF_TOKEN", file="~/.secrets/hf"), SecretRef(name="KEY", env="KEY", flag="api-key")
+    unit = rendered(secrets=(token, key))
+    assert [line for line in unit.text.splitlines() if "/run/tune" in line] == [
+        "EnvironmentFile=/run/tune/k26/environment",
+        "LoadCredential=engine.yaml:/run/tune/k26/engine.yaml",
+    ]
+    assert unit.argv[-2:] == ("--config", "/run/credentials/sglang-k26-trial.service/engine.yaml")
+    assert "--config" not in rendered(secrets=(token,)).argv
+
+
+def test_a_template_that_leaves_the_secrets_out_is_refused() -> None:
+    without = TEMPLATE.replace("{% for line in kept.service %}", "{% for line in [] %}")
+    with pytest.raises(InputRefused) as refused:
+        rendered(template_text=without, secrets=(SecretRef(name="HF_TOKEN", env="HF_TOKEN"),))
+    assert "EnvironmentFile=/run/tune/k26/environment is not in it" in refused.value.faults[0]
+
+
 def test_what_trials_cannot_have_yet_is_refused_not_ignored() -> None:
-    with pytest.raises(InputRefused, match="not given secrets yet: HF_TOKEN"):
-        rendered(secrets=(SecretRef(name="HF_TOKEN", file="~/.secrets/hf"),))
     with pytest.raises(InputRefused, match="only of sglang"):
         rendered(kind="vllm")

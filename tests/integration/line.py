@@ -146,7 +146,8 @@ class Line:
         """Production's engine gives tokens."""
         body = '{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":4}'
         done = self.host.attempt(
-            f"curl -s -m 10 http://127.0.0.1:{PORT}/v1/chat/completions -H 'Content-Type: application/json' -d '{body}'"
+            f"curl -s -m 10 http://127.0.0.1:{PORT}/v1/chat/completions -H 'Content-Type: application/json' "
+            f" -H @/etc/sglang-sim.header -d '{body}'"
         )
         return '"completion_tokens":4' in done.stdout.replace(" ", "")
 
@@ -159,16 +160,31 @@ class Line:
             time.sleep(0.3)
 
 
-def lay(host: BedHost, folder: Path, *, lease: str = "2m", sweep: str = SWEEP) -> Line:
-    """Production by hand on the host, running; a project with its adopted entry and a sweep."""
+def lay(host: BedHost, folder: Path, *, lease: str = "2m", sweep: str = SWEEP, api_key: str = "") -> Line:
+    """Production by hand on the host, running; a project with its adopted entry and a sweep.
+
+    With an ``api_key`` the engine asks for it, and has it from an environment file that only root may read.
+    """
     engine = host.install_sim_engine()
     host.sh(f"ln -sf {engine}/bin/nvidia-smi /usr/local/bin/nvidia-smi")
+    host.write("/etc/sglang-sim.header", f"Authorization: Bearer {api_key}\n")  # no command line holds it
+    if api_key:
+        host.write("/etc/sglang-sim.env", f"ENGINE_KEY='{api_key}'\n")
+        host.sh("chmod 600 /etc/sglang-sim.env")
     host.write_production(
         UNIT,
         engine=engine,
         port=PORT,
-        flags=("--trust-remote-code --enable-metrics", "--pp-size 8 --tp-size 1", "--mem-fraction-static 0.92"),
-        service_lines=(f"Environment=TUNE_SIM_SPEED={SPEED}",),
+        flags=(
+            "--trust-remote-code --enable-metrics",
+            "--pp-size 8 --tp-size 1",
+            "--mem-fraction-static 0.92",
+            *(["--api-key ${ENGINE_KEY}"] if api_key else []),
+        ),
+        service_lines=(
+            f"Environment=TUNE_SIM_SPEED={SPEED}",
+            *(["EnvironmentFile=/etc/sglang-sim.env"] if api_key else []),
+        ),
         start=True,
     )
     (folder / "sweeps").mkdir()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +15,6 @@ from tests.integration.line import SWEEP, TRIAL, UNIT, Going, Line, lay
 @pytest.fixture
 def line(gpu1: BedHost, tmp_path: Path) -> Line:
     return lay(gpu1, tmp_path)
-
-
-@pytest.fixture
-def going(gpu1: BedHost) -> Iterator[list[Going]]:
-    """What a test starts here is ended with it."""
-    started: list[Going] = []
-    yield started
-    for one in started:
-        one.end()
 
 
 def levels(line: Line) -> list[tuple[str, str, str]]:

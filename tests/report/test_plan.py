@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from textwrap import dedent
 
-from orchestrator.core.inventory import HostEntry, SecretRef
+from orchestrator.core.inventory import HostEntry
 from orchestrator.core.plan import LaunchTimes, Plan, facts_of, plan
 from orchestrator.core.sweep import Axis, Budget, Point, Repeats, Sweep
 from orchestrator.report.plan import plan_text
@@ -73,7 +73,7 @@ def test_a_plan_that_fits() -> None:
 
 
 def test_a_plan_that_is_blocked() -> None:
-    asked = sweep(DEPTH, flags=PINNED, service=service(secrets=(SecretRef(name="HF_TOKEN", env="HF_TOKEN"),)))
+    asked = sweep(DEPTH, flags=PINNED, service=service(kind="vllm"))
     assert shown(asked) == dedent("""\
         night on box · engine 0.5.23 (assumed) · 8 GPUs
 
@@ -90,8 +90,7 @@ def test_a_plan_that_is_blocked() -> None:
           order: shuffled, seed 0
           about 46 min: 3 x 15 min to start, 53 s measuring
           assumed: 15 tok/s a stream, a start takes a quarter of startup.timeout
-          cannot run: secrets (HF_TOKEN) are not honoured yet: the engine would start
-                 without its key
+          cannot run: engines of kind vllm are not honoured yet: trials are SGLang
           nothing has been touched
         """)
 

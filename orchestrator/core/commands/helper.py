@@ -91,9 +91,13 @@ class HelperCalls:
 
         return self._command("ask", fields, parse)
 
-    def install(self, lease: Lease, unit: TrialUnit) -> Command[None]:
-        """Put it in place and have it proved."""
-        return self._command("install", {"token": lease.token, **_meant(unit)}, _nothing)
+    def install(self, lease: Lease, unit: TrialUnit, secrets: Mapping[str, str]) -> Command[None]:
+        """Put it in place and have it proved. ``secrets``: text of the files that give the trial its secrets."""
+        return self._command("install", {"token": lease.token, **_meant(unit), "secrets": dict(secrets)}, _nothing)
+
+    def reveal(self, path: str) -> Command[str]:
+        """The text of an environment file that only root may read."""
+        return self._command("reveal", {"path": path}, lambda told: str(told["text"]))
 
     def stop(self, lease: Lease, role: Role, *, deadline_s: float) -> Command[UnitState]:
         """Stop a unit and wait until it is."""

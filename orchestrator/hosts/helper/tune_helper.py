@@ -12,6 +12,7 @@ What it touches, and nothing else:
     /var/lib/tune/SERVICE/restore.json      how the last restore went
     /run/systemd/system/NAME-trial.service  the trial unit: gone after a reboot, and then production is back
     /run/tune-restore-SERVICE.json          the same, when it cannot be written there
+    /run/tune/SERVICE/                      the files that give a trial its secrets (0600); they go with the trial
     /run/systemd/system/tune-verify-*       there for a moment, so that systemd says how it understands a text
     tune-expire-SERVICE, tune-restore-SERVICE, tune-ask-*   transient units of its own
     production: `systemctl stop` and `systemctl start`; its files are never written
@@ -20,10 +21,12 @@ A unit can run any program as any user, so being allowed to run this file is as 
 
     questions            version record survey verify ask teardown watch restoring
     acts (need a token)  renew install stop start restore free
+    reveal               a file of secrets that only root may read
     take                 begins to hold; `break SERVICE` is for people: it ends somebody's hold, production first
     by systemd itself    expire (the dead man's switch), restore-now
 
-The first part, up to "systemd", is also imported by the process manager, which keeps the same record elsewhere:
+The process manager imports this file too: it asks the same questions about processes, port and GPUs, and keeps the same
+record elsewhere, with the first part, up to "systemd":
     take(folder, *, service, owner, run, purpose, ttl_s, look, restore, now=read_clock) -> record with its token
     renew(folder, token, ttl_s, *, now=read_clock)      free(folder, token, *, clear, now=read_clock)
     held(folder, token, *, now=read_clock) -> context with the record, under the lock, its token checked
@@ -44,6 +47,7 @@ import pathlib
 import pwd
 import re
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -57,6 +61,8 @@ from typing import Any, NamedTuple
 VERSION = "1"
 STATE_ROOT = "/var/lib/tune"
 UNIT_FOLDER = "/run/systemd/system"
+SECRETS_ROOT = "/run/tune"
+SECRET_FILES = {"environment", "engine.yaml"}
 MARKER = "# tune: trial "  # first line of every unit of ours; a unit without it is somebody else's
 
 LOCK_WAIT_S = 60.0
@@ -899,10 +905,44 @@ def install(request: Request) -> Answer:
         try:
             must("systemctl", "daemon-reload")
             prove(trial, request["argv"], request["environment"])
+            write_secrets(request["service"], request["secrets"])
         except BaseException:
             remove_trial(trial)
+            remove_secrets(request["service"])
             raise
     return {}
+
+
+def reveal(request: Request) -> Answer:
+    """The text of an environment file that only root may read: the run has to know which values to keep silent about.
+
+    It tells nothing that whoever may install a unit could not find out.
+    """
+    with open(request["path"], encoding="utf-8", errors="replace") as file:
+        text = file.read(ANSWER_BYTES + 1)
+    if len(text) > ANSWER_BYTES:
+        raise Refused("host", f"{request['path']} is longer than an environment file can reasonably be")
+    return {"text": text}
+
+
+def write_secrets(service: str, files: dict[str, str]) -> None:
+    """Exactly these files for the service's trial, readable by root alone; systemd hands on what they hold."""
+    remove_secrets(service)
+    if not files:
+        return
+    if not files.keys() <= SECRET_FILES:
+        raise Refused("bad-request", f"secret files are called {', '.join(sorted(SECRET_FILES))}")
+    folder = os.path.join(SECRETS_ROOT, service)
+    os.makedirs(folder, mode=0o700)
+    for name, text in files.items():
+        write_whole(os.path.join(folder, name), text.encode(), 0o600)
+
+
+def remove_secrets(service: str) -> None:
+    """The trial is over, and needs them no more."""
+    shutil.rmtree(os.path.join(SECRETS_ROOT, service), ignore_errors=True)
+    with contextlib.suppress(OSError):  # another service's are still there, or there never were any
+        os.rmdir(SECRETS_ROOT)
 
 
 def stop(request: Request) -> Answer:
@@ -921,6 +961,8 @@ def stop(request: Request) -> Answer:
     if not stopped:
         left = [f"pid {pid} ({name_of(pid)})" for pid in processes_of(unit)]
         raise Refused("host", f"{unit} did not stop within {request['deadline_s']:.0f} s", left)
+    if request["role"] == "trial":
+        remove_secrets(request["service"])
     return {"state": state_of(show(unit))}
 
 
@@ -991,6 +1033,7 @@ def clear_up(record: Record) -> None:
     trial = trial_of(record["production"]["unit"])
     if is_stopped(show(trial)):
         remove_trial(trial)
+    remove_secrets(record["service"])
     disarm(record["service"])
 
 
@@ -1130,6 +1173,7 @@ def put_back(record: Record, say: Callable[[str], None]) -> str:
     beside = "".join(f"; {in_words(holder)}" for holder in left) + blind
     try:
         remove_trial(trial)
+        remove_secrets(record["service"])
     except (Refused, OSError) as error:  # systemd reloads nothing while /run is full, but it starts what it knows
         syslog.syslog(syslog.LOG_ERR, f"{trial} could not be taken away whole: {error}")
     run("systemctl", "reset-failed", "--", trial)
@@ -1185,6 +1229,8 @@ FIELDS: dict[str, Any] = {  # pattern of a text, range of a number, or the type 
     "text": r"[\s\S]{1,262144}",
     "argv": list,
     "environment": dict,
+    "secrets": dict,
+    "path": r"/[^\x00-\x1f\x7f]{1,4000}",
     "user": r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\$?|",
     "stdin": r"[\s\S]{0,4194304}",
     "cursor": r"[A-Za-z0-9=;_-]{0,400}",
@@ -1202,10 +1248,11 @@ ACTS: dict[str, tuple[Callable[[Request], Answer], str]] = {
     "take": (take_, "service unit port owner run purpose ttl_s"),
     "renew": (renew_, "service token ttl_s"),
     "free": (free_, "service token"),
-    "install": (install, "service token text argv environment"),
+    "install": (install, "service token text argv environment secrets"),
     "stop": (stop, "service token role deadline_s"),
     "start": (start, "service token role"),
     "restore": (restore, "service token"),
+    "reveal": (reveal, "service path"),
     "break": (break_, "service"),
     "expire": (expire, "service"),
     "restore-now": (restore_now, "service"),
