@@ -87,8 +87,9 @@ def planned(
         from orchestrator.cli.recorded import launch_times  # noqa: PLC0415
         from orchestrator.store.store import Store  # noqa: PLC0415
 
-        with Store.open(project.state, create=False) as store:
-            recorded = launch_times(store, sweep.service, rehearsal=rehearsal)
+        if Store.is_there(project.state):  # not the empty file of a run that could not begin
+            with Store.open(project.state, create=False) as store:
+                recorded = launch_times(store, sweep.service, rehearsal=rehearsal)
     now = None if rehearsal else datetime.now().astimezone()
     return decide(sweep, facts_of(sweep.service), recorded, now=now)
 

@@ -120,6 +120,15 @@ def left_alone(path: Path) -> StoreFault:
     )
 
 
+def gone(path: Path) -> StoreFault:
+    """The database was deleted or moved away while it was in use."""
+    return StoreFault(
+        f"{path} is gone, or another file stands there now",
+        cause="somebody deleted or moved it while the run went on",
+        remedy="what was recorded is in the file that was moved; if it was deleted, start the sweep anew",
+    )
+
+
 def nothing_yet(folder: Path) -> StoreFault:
     """There is no store to read."""
     return StoreFault(

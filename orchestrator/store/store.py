@@ -35,6 +35,7 @@ class Store:
         self.folder = folder
         self._engine = engine
         self._path = folder / database.NAME
+        self._file = _identity(self._path)
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
         self._closed = False
 
@@ -76,6 +77,8 @@ class Store:
 
     def _write(self, event: Event) -> None:
         entry = ledger.prepare(event)
+        if _identity(self._path) != self._file:  # SQLite would go on writing to a file that nobody can find again
+            raise faults.gone(self._path)
         with faults.in_words(self._path):
             writing = self._engine.connect().execution_options(**{database.WRITES: True})
             with writing as connection, connection.begin():
@@ -159,3 +162,12 @@ class Store:
     def run_folder(self, run_id: str) -> Path:
         """``FOLDER/runs/RUN``: request records and the run's log file. May not exist yet."""
         return request_files.run_folder(self.folder, run_id)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file stands at ``path`` now: its device and inode; None when there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

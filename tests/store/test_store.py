@@ -211,6 +211,17 @@ def test_levels_done_are_those_with_an_answer(store: Store) -> None:
     assert after - before == {("pp8.d8", "c16.r1"), ("pp8.d8", "c32.r1")}
 
 
+def test_a_database_deleted_under_a_run_is_said_at_the_next_event(tmp_path: Path) -> None:
+    story = Story()
+    night = iter(whole_night(story))
+    with Store.open(tmp_path / ".tune") as store:
+        store.tell(next(night))
+        for path in (tmp_path / ".tune").glob("tune.db*"):
+            path.unlink()
+        with pytest.raises(StoreFault, match=r"tune\.db is gone"):
+            store.tell(next(night))
+
+
 def test_a_resumed_run_is_judged_by_the_objective_it_is_resumed_with(store: Store) -> None:
     story = Story()
     for event in until_killed(story):
@@ -219,8 +230,10 @@ def test_a_resumed_run_is_judged_by_the_objective_it_is_resumed_with(store: Stor
     objective = {"maximize": "whole_tok_s", "concurrency": 8, "slo": {}}
 
     for event in resumed(story):
-        judged = {"plan": {**event.plan, "objective": objective, "blocks": []}} if isinstance(event, RunStarted) else {}
-        store.tell(dataclasses.replace(event, **judged))
+        if isinstance(event, RunStarted):
+            store.tell(dataclasses.replace(event, plan={**event.plan, "objective": objective, "blocks": []}))
+        else:
+            store.tell(event)
 
     assert store.read().run.plan == {**before, "objective": objective}
 
