@@ -23,6 +23,7 @@ from orchestrator.core.levels import digest, levels, warm_up, with_nonce
 from orchestrator.core.ports import Load, LoadProgress
 from orchestrator.core.prompts import PROMPTS, SAY_OK
 from orchestrator.core.results import LevelFigures
+from orchestrator.core.units import SIMULATED_SETTING
 from orchestrator.core.workload import Lengths, LevelSpec, Prompt, Workload
 from orchestrator.errors import BadAnswer, BenchFault, InputRefused
 from orchestrator.report.level import level_lines
@@ -66,9 +67,10 @@ def run(request: Request) -> None:
     url = endpoint(request.url).url
     with HttpEngine(url, api_key=api_key, model=request.model) as engine:
         model = _proven_model(engine, url)
+        simulated = SIMULATED_SETTING in (engine.settings() or {})
     load = ProcessLoad(url, RealClock(), model=model, api_key=api_key)
     if not request.as_json:
-        click.echo(_head(url, model, workload))
+        click.echo(_head(url, model, workload, simulated=simulated))
     results: list[Measured] = []
     with heeded(lambda _: None) as signals:
         for level in levels(workload):
@@ -76,7 +78,7 @@ def run(request: Request) -> None:
             if not request.as_json:
                 click.echo("\n".join(level_lines(results[-1].figures, WIDTH)))
     if request.as_json:
-        click.echo(json.dumps(_as_json(url, model, workload, results), indent=2))
+        click.echo(json.dumps(_as_json(url, model, workload, results, simulated=simulated), indent=2))
     _judge(url, [result.figures for result in results])
 
 
@@ -185,7 +187,7 @@ def _ticker(level: LevelSpec) -> Callable[[LoadProgress], None]:
     return tell
 
 
-def _head(url: str, model: str, workload: Workload) -> str:
+def _head(url: str, model: str, workload: Workload, *, simulated: bool) -> str:
     lengths = workload.lengths
     how = (
         f"natural lengths, at most {lengths.tokens} tokens"
@@ -194,14 +196,14 @@ def _head(url: str, model: str, workload: Workload) -> str:
     )
     parts = [how, f"{workload.requests_per_stream} requests a stream", workload.arrival]
     prompts = ", ".join(prompt.name for prompt in workload.prompts)
-    return "\n".join(
-        [*listed([clean(url), clean(model)], WIDTH, indent=0), *listed([*parts, prompts], WIDTH, indent=2)]
-    )
+    where = [clean(url), clean(model), *(["SIMULATED"] if simulated else [])]
+    return "\n".join([*listed(where, WIDTH, indent=0), *listed([*parts, prompts], WIDTH, indent=2)])
 
 
-def _as_json(url: str, model: str, workload: Workload, results: list[Measured]) -> dict[str, Any]:
+def _as_json(url: str, model: str, workload: Workload, results: list[Measured], *, simulated: bool) -> dict[str, Any]:
     return {
         "url": url,
+        "simulated": simulated,
         "model": model,
         "workload": {"digest": digest(workload), **asdict(workload)},
         "levels": [

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 Role = Literal["production", "trial"]
 
+SIMULATED_SETTING = "simulated"  # in the simulated engine's /server_info, and in no real one's
 SIMULATED_PACKAGE = "tune-simulated-engine"  # an environment that has it installed holds no real SGLang
 
 

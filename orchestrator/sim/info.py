@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from orchestrator.core.units import SIMULATED_SETTING
 from orchestrator.sim.arguments import ServerArguments
 from orchestrator.sim.memory import MemoryPlan
 from orchestrator.sim.model import PipelineEngine
@@ -33,7 +34,7 @@ def server_info(
         "max_running_requests": memory.max_running,
         "served_model_name": arguments.model_name,
         "version": arguments.version,
-        "simulated": ENGINE,
+        SIMULATED_SETTING: ENGINE,
         "status": status,
         "max_total_num_tokens": memory.tokens,
         "max_req_input_len": settings.context_length - 6,
