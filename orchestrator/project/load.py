@@ -76,7 +76,7 @@ def _prompts(document: Document, nodes: Sequence[Any], folder: Path, faults: Fau
         elif node.text in PROMPTS:
             prompts.append(PROMPTS[node.text])
         else:
-            text = f'unknown prompt "{node.text}"'
+            text = f"unknown prompt {shown(node)}"
             known = f"accepted: {', '.join(PROMPTS)}, or a .jsonl file"
             hint = did_you_mean(nearest(node.text, PROMPTS)) or known
             faults.add(Fault(document.name, line, dotted(place), text, hint=hint))
