@@ -146,6 +146,38 @@ def test_production_that_does_not_start_again_is_a_failed_restore(gpu1: BedHost,
     k26.free(lease)
 
 
+TROUBLES = {
+    "nvidia-smi makes no sense": "printf '#!/bin/sh\\necho a, b; echo c\\n' > /usr/local/bin/nvidia-smi && "
+    "chmod 755 /usr/local/bin/nvidia-smi",
+    "the disk is full": "cp -a /var/lib/tune /var/lib/t && mount -t tmpfs -o size=64k,mode=700 bed /var/lib/tune && "
+    "cp -a /var/lib/t/. /var/lib/tune && (dd if=/dev/zero of=/var/lib/tune/.full bs=1k 2>/dev/null; true)",
+    "the disk cannot be written": "mount --bind /var/lib/tune /var/lib/tune && mount -o remount,bind,ro /var/lib/tune",
+    "/run is full": "fallocate -l $(($(df --output=avail -k /run | tail -1) * 1024)) /run/.full",
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_nothing_on_the_host_keeps_production_down(gpu1: BedHost, k26: SystemdService, trouble: str) -> None:
+    lease = away(gpu1, k26, ttl_s=600)
+    gpu1.sh("rm -f /usr/local/bin/nvidia-smi")
+    gpu1.sh(TROUBLES[trouble])
+    try:
+        k26.restore(lease)
+        gpu1.wait_until(f"systemctl is-active {UNIT}", timeout_s=30)
+        soon(lambda: k26.restoring().phase == "restored")
+        assert state(gpu1, TRIAL) in {"inactive", "failed"}
+    finally:
+        gpu1.attempt("rm -f /run/.full; umount --lazy /var/lib/tune")
+
+
+def test_who_lets_go_while_the_host_restores_leaves_it_free(gpu1: BedHost, k26: SystemdService) -> None:
+    lease = away(gpu1, k26, ttl_s=8)
+    k26.restore(lease)
+    k26.renew(lease, ttl_s=1)
+    gpu1.wait_until(f"systemctl is-active {UNIT}", timeout_s=30)
+    soon(lambda: k26.record() is None)
+
+
 def test_a_restore_that_is_killed_is_told_and_can_be_ordered_again(gpu1: BedHost, k26: SystemdService) -> None:
     lease = away(gpu1, k26, ttl_s=600, mode="deaf")
     k26.restore(lease)

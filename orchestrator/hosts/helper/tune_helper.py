@@ -230,7 +230,8 @@ def settle(folder: str, *, now: Callable[[], Now] = read_clock) -> None:
             record["state"] = "production"
             record.pop("restoring", None)
             if not is_live(record, now()) or not note(folder, record):
-                drop(folder)
+                with contextlib.suppress(OSError):  # a disk that cannot be written at all keeps it
+                    drop(folder)
 
 
 def read(folder: str) -> Record | None:
@@ -597,7 +598,7 @@ def is_alive(pid: int) -> bool:
 def name_of(pid: int) -> str:
     """A process in a few words; never its whole command line, which may hold a key."""
     words = proc(pid, "cmdline").split("\0")
-    return " ".join(hide_secrets(words)[:3]).strip()[:120] or proc(pid, "comm").strip() or "unknown"
+    return " ".join(" ".join(hide_secrets(words)[:3]).split())[:120] or proc(pid, "comm").strip() or "unknown"
 
 
 def listeners(port: int) -> list[Answer]:
@@ -1134,7 +1135,7 @@ def restore_now(request: Request) -> Answer:
         detail = put_back(record, lambda text: tell(folder, record, "restoring", text))
     except (Refused, OSError) as error:
         said = error.answer["evidence"] if isinstance(error, Refused) else []
-        tell(folder, record, "failed", ": ".join((str(error), *said)))
+        tell(folder, record, "failed", ": ".join((str(error), *(line for line in said if line not in str(error)))))
         with locked(folder):
             again = read(folder)
             if again is not None:
