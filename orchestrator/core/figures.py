@@ -7,7 +7,7 @@ whole   all output tokens / (first send to last finish): ramp and tail are in it
 steady  tokens received inside a window / its length. Several waves: from the C-th first token (every stream is
         decoding) to the last send (the queue of unsent requests is empty, streams begin to fall idle). One wave
         (N <= C): from the last first token to the first finish. The window is open at its start, closed at its end.
-        No window, no figure.
+        No window, no figure; one of less than two mean gaps between token events is none.
 
 A level is ``failed`` when more than ``max_failed`` requests failed: no throughput is given, for a failed request's
 time and tokens belong to no rate. It is ``invalid`` when answers came without usage (throughput unknown) or with
@@ -82,6 +82,11 @@ def gaps(record: RequestRecord) -> list[float]:
     return [after - before for before, after in pairwise(record.stamps)]
 
 
+# Each stream is cut somewhere inside a gap at both ends of the window. In one of fewer mean gaps than this the
+# count of tokens is chance: a window between two arrivals would read as 0 tok/s, or as thousands.
+LEAST_GAPS = 2
+
+
 def steady_window(concurrency: int, records: Sequence[RequestRecord]) -> Window | None:
     """Start and end of the steady window (module docstring), or None when there is none."""
     good = [record for record in records if record.error is None]
@@ -92,7 +97,14 @@ def steady_window(concurrency: int, records: Sequence[RequestRecord]) -> Window 
     start = firsts[streams - 1]
     single_wave = len(records) <= concurrency
     end = min(record.end_s for record in good) if single_wave else max(record.sent_s for record in records)
-    return (start, end) if end > start else None
+    return (start, end) if end - start >= LEAST_GAPS * _mean_gap(good) > 0 else None
+
+
+def _mean_gap(records: Sequence[RequestRecord]) -> float:
+    """Mean time (s) between token events of one answer; 0 where no answer has two."""
+    spans = [record.stamps[-1] - record.stamps[0] for record in records if len(record.stamps) > 1]
+    gaps = sum(len(record.stamps) - 1 for record in records if len(record.stamps) > 1)
+    return sum(spans) / gaps if gaps else 0.0
 
 
 def tokens_inside(record: RequestRecord, window: Window) -> float | None:

@@ -92,6 +92,13 @@ def test_no_window_is_absent_and_not_zero() -> None:
     assert found.state == "measured"
 
 
+def test_a_window_between_two_arrivals_has_no_figure() -> None:
+    # Both streams decode from 1.0 on and the first ends at 1.5, half a gap later: 0 tok/s would be chance.
+    found = figures(2, (answer(0, 0.0, (0.5, 1.5), 1.5), answer(1, 0.0, (1.0, 2.0, 3.0), 3.0)))
+    assert found.steady_tok_s is None
+    assert found.whole_tok_s == pytest.approx(5 / 3)
+
+
 def test_a_single_answer_has_a_window_from_its_first_token_to_its_end() -> None:
     assert figures(1, (answer(0, 0.0, (2.0, 3.0, 4.0), 4.0),)).steady_tok_s == 1.0
 
