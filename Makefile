@@ -36,7 +36,7 @@ unit: .venv/.installed
 	$(BIN)/pytest -m "not hosts"
 
 hosts: .venv/.installed  ## tests on real systemd and sshd hosts (needs root, systemd-nspawn, sshd)
-	$(BIN)/pytest -m hosts -n 3 --dist loadfile
+	$(BIN)/pytest -m hosts -n 3 --dist worksteal
 
 docs: .venv/.installed  ## write docs/flags.md anew from the catalogue
 	$(BIN)/python -c 'from orchestrator.core.flags.page import catalogue_page; print(catalogue_page(), end="")' > docs/flags.md

@@ -205,7 +205,7 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
         reference_levels=reference_levels,
         estimate=cost.estimate([configs[slug] for slug in distinct]),
         budget=verdict,
-        blocked=_blocked(sweep),
+        blocked=_blocked(sweep, grid.points),
         objective=sweep.objective,
         concurrency=tuple(sorted(set(sweep.workload.concurrency))),
         kv_needed=needs,
@@ -283,10 +283,13 @@ def _columns(sweep: Sweep) -> tuple[str, ...]:
     )
 
 
-def _blocked(sweep: Sweep) -> tuple[str, ...]:
-    """What the inventory holds that a trial could not be given yet."""
+def _blocked(sweep: Sweep, points: Sequence[GridPoint]) -> tuple[str, ...]:
+    """Why no trial of this sweep could start, whatever its axes say."""
     service = sweep.service
     sentences = [*secrets.obstacles(service)]
+    unserved = any(not point.config.flags.get("model-path") for point in points)
+    if unserved and not service.flags.get("config"):  # a file named there may say it
+        sentences.append(f"model-path is not set: services.{service.name}.flags in inventory.yaml says what to serve")
     if service.kind != "sglang":
         sentences.append(f"engines of kind {service.kind} are not honoured yet: trials are SGLang")
     return tuple(sentences)

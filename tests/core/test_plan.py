@@ -170,6 +170,8 @@ def test_what_a_trial_could_not_be_given_yet_blocks_the_run() -> None:
     assert made.blocked == (
         "secrets (KEY) of flags go into a --config file, and SGLang takes one: flags has config already",
     )
+    nothing = planned(sweep(DEPTH, service=service(flags={"pp-size": 8})))
+    assert nothing.blocked == ("model-path is not set: services.k26.flags in inventory.yaml says what to serve",)
     other = planned(sweep(DEPTH, service=service(kind="vllm")))
     assert other.blocked == ("engines of kind vllm are not honoured yet: trials are SGLang",)
 
