@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -46,6 +46,13 @@ class Stop:
     def check(self) -> None:
         if self.requested:
             raise Interrupted("interrupted")
+
+    def when(self, happened: Callable[[], bool], within_s: float = 20.0) -> None:
+        """Fire as soon as something has happened; look for it on a thread of its own."""
+        end = time.monotonic() + within_s
+        while not happened() and time.monotonic() < end:
+            time.sleep(0.01)
+        self.at = time.monotonic()
 
 
 def level(

@@ -261,12 +261,14 @@ def test_the_program_notes_what_it_cost() -> None:
 
 def test_a_cancel_ends_the_program_within_a_second_and_closes_its_sockets() -> None:
     with WireServer(lambda _: answer(1000, pause=0.05)) as server:
-        at = time.monotonic() + 0.7
+        stop = Stop()
+        asked = threading.Thread(target=lambda: stop.when(lambda: len(server.asked) == 2))
+        asked.start()
         with pytest.raises(Interrupted):
-            load(server).run(
-                level(["r0", "r1"], concurrency=2, tokens=1000), on_progress=lambda _: None, cancel=Stop(at)
-            )
-        assert time.monotonic() - at < 1.0
+            load(server).run(level(["r0", "r1"], concurrency=2, tokens=1000), on_progress=lambda _: None, cancel=stop)
+        assert stop.at is not None
+        assert time.monotonic() - stop.at < 1.0
+        asked.join()
         assert programs() == []
         wait_until(lambda: server.open_now == 0)
         assert len(server.asked) == 2
