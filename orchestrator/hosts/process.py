@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from orchestrator.core.commands.engine import PARSER_S, check_arguments
+from orchestrator.core.commands.engine import PARSER_S, check_units
 from orchestrator.core.commands.helper import holder_from, record_from
 from orchestrator.core.commands.systemd import Setting, engine_version
 from orchestrator.core.inventory import ServiceEntry
@@ -131,13 +131,7 @@ class ProcessService:
         if not units:
             return {}
         entry = self._entry
-        setting = Setting(
-            python=f"{entry.engine_folder}/bin/python",
-            folder=entry.working_directory,
-            variables=tuple(f"{name}={value}" for name, value in entry.environment.items()),
-        )
-        command_lines = {name: unit.argv for name, unit in units.items()}
-        question = check_arguments(setting, command_lines, engine=entry.engine_folder)
+        question = check_units(entry, units, engine=entry.engine_folder)
         return LocalHost(entry.host).run(question, deadline_s=PARSER_S)
 
     def install(self, lease: Lease, unit: TrialUnit) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from orchestrator.core.commands import Answer, Command, Reply
-from orchestrator.core.commands.engine import PARSER_S, check_arguments
+from orchestrator.core.commands.engine import PARSER_S, check_units
 from orchestrator.core.commands.helper import HelperCalls
-from orchestrator.core.commands.systemd import Setting
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.ports import Clock, Host
 from orchestrator.core.units import (
@@ -104,13 +103,7 @@ class SystemdService:
         if not units:
             return {}
         entry = self._entry
-        setting = Setting(
-            python=f"{entry.engine_folder}/bin/python",
-            folder=entry.working_directory,
-            variables=tuple(f"{name}={value}" for name, value in entry.environment.items()),
-        )
-        command_lines = {name: unit.argv for name, unit in units.items()}
-        question = check_arguments(setting, command_lines, engine=f"{entry.host.name}:{entry.engine_folder}")
+        question = check_units(entry, units, engine=f"{entry.host.name}:{entry.engine_folder}")
         asked = self._helper.ask(question, user=entry.user, deadline_s=PARSER_S)
         return self._run(asked, deadline_s=PARSER_S + MARGIN_S)
 

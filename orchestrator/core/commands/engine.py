@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from orchestrator.core.commands import Command, Reply
 from orchestrator.core.commands.systemd import Setting
+from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.units import TrialUnit
 from orchestrator.errors import HostFault
 
 PARSER_S = 60.0
@@ -41,6 +43,16 @@ for name, words in json.load(sys.stdin).items():
         refused[name] = f"{type(error).__name__}: {error}"
 json.dump(refused, told)
 """
+
+
+def check_units(entry: ServiceEntry, units: Mapping[str, TrialUnit], *, engine: str) -> Command[Mapping[str, str]]:
+    """``check_arguments`` for the trial units of a service, in its own engine, folder and environment."""
+    setting = Setting(
+        python=f"{entry.engine_folder}/bin/python",
+        folder=entry.working_directory,
+        variables=tuple(f"{name}={value}" for name, value in entry.environment.items()),
+    )
+    return check_arguments(setting, {name: unit.argv for name, unit in units.items()}, engine=engine)
 
 
 def check_arguments(
