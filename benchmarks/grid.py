@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from orchestrator.core.grid import expand
 from orchestrator.core.inventory import HostEntry, Model, ServiceEntry
-from orchestrator.core.plan import facts_of, plan
+from orchestrator.core.plan.grid import expand
+from orchestrator.core.plan.plan import facts_of, plan
 from orchestrator.core.sweep import Axis, Point, Sweep
 from orchestrator.core.workload import Lengths, Prompt, Workload
 

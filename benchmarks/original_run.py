@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from orchestrator.core.figures import figures
-from orchestrator.core.grid import GridPoint, expand
-from orchestrator.core.levels import levels, warm_up, with_nonce
+from orchestrator.core.judge.figures import figures
+from orchestrator.core.load.levels import levels, warm_up, with_nonce
+from orchestrator.core.plan.grid import GridPoint, expand
 from orchestrator.core.ports import Doors
-from orchestrator.core.render import render_unit
+from orchestrator.core.start.render import render_unit
 from orchestrator.core.sweep import Sweep
 from orchestrator.core.units import Lease, Role
 from orchestrator.project import Project

@@ -18,10 +18,10 @@ from orchestrator.bench.probe import HttpEngine
 from orchestrator.cli.clock import RealClock
 from orchestrator.cli.signals import Signals, heeded
 from orchestrator.core.clean import clean
-from orchestrator.core.figures import figures
-from orchestrator.core.levels import digest, levels, warm_up, with_nonce
+from orchestrator.core.judge.figures import figures
+from orchestrator.core.load.levels import digest, levels, warm_up, with_nonce
+from orchestrator.core.load.prompts import PROMPTS, SAY_OK
 from orchestrator.core.ports import Load, LoadProgress
-from orchestrator.core.prompts import PROMPTS, SAY_OK
 from orchestrator.core.results import LevelFigures
 from orchestrator.core.units import SIMULATED_SETTING
 from orchestrator.core.workload import Lengths, LevelSpec, Prompt, Workload

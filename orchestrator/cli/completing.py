@@ -19,7 +19,7 @@ def sweep_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
 
 def slugs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The configs of the sweep that was named before."""
-    from orchestrator.core.grid import expand  # noqa: PLC0415 - start-up time of `tune --help`, here and below
+    from orchestrator.core.plan.grid import expand  # noqa: PLC0415 - start-up time of `tune --help`, here and below
     from orchestrator.errors import TuneError  # noqa: PLC0415
     from orchestrator.project import Project  # noqa: PLC0415
 

@@ -11,7 +11,7 @@ from orchestrator.cli.budget import budget_options, within
 from orchestrator.cli.completing import sweep_files
 
 if TYPE_CHECKING:
-    from orchestrator.core.plan import Plan
+    from orchestrator.core.plan.plan import Plan
 
 
 @click.command()
@@ -76,8 +76,8 @@ def planned(
     """
     from datetime import datetime  # noqa: PLC0415
 
-    from orchestrator.core.plan import facts_of  # noqa: PLC0415
-    from orchestrator.core.plan import plan as decide  # noqa: PLC0415
+    from orchestrator.core.plan.plan import facts_of  # noqa: PLC0415
+    from orchestrator.core.plan.plan import plan as decide  # noqa: PLC0415
     from orchestrator.project import Project  # noqa: PLC0415
 
     project = Project.open(folder)

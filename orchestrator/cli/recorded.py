@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from orchestrator.core import estimate
-from orchestrator.core.estimate import LaunchTimes
 from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.plan import estimate
+from orchestrator.core.plan.estimate import LaunchTimes
 from orchestrator.store.store import Store
 
 

@@ -20,8 +20,8 @@ def render(ctx: click.Context, sweep_file: Path, slug: str) -> None:
     \b
     tune render sweeps/k26_pp.yaml pp8.d0
     """
-    from orchestrator.core.grid import expand  # noqa: PLC0415 - start-up time of `tune --help`, here and below
-    from orchestrator.core.render import render_unit  # noqa: PLC0415
+    from orchestrator.core.plan.grid import expand  # noqa: PLC0415 - start-up time of `tune --help`, here and below
+    from orchestrator.core.start.render import render_unit  # noqa: PLC0415
     from orchestrator.errors import InputRefused  # noqa: PLC0415
     from orchestrator.project import Project, nearest  # noqa: PLC0415
 

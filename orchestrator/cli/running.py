@@ -22,9 +22,9 @@ from orchestrator.cli.signals import Signals, heeded
 from orchestrator.cli.streams import say
 from orchestrator.cli.terminal import width
 from orchestrator.cli.wiring import REDACTOR, pretended_doors, real_doors
-from orchestrator.core.estimate import LaunchTimes, ends_at
 from orchestrator.core.history import RunHistory, TrialHistory
-from orchestrator.core.plan import Plan, facts_of, plan
+from orchestrator.core.plan.estimate import LaunchTimes, ends_at
+from orchestrator.core.plan.plan import Plan, facts_of, plan
 from orchestrator.core.ports import Activity, Doors
 from orchestrator.core.sweep import Sweep
 from orchestrator.errors import BadAnswer, InputRefused, TuneError

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from orchestrator.core.prompts import PROMPTS
+from orchestrator.core.load.prompts import PROMPTS
 from orchestrator.core.workload import Lengths, Prompt, Workload
 from orchestrator.project import shapes
 from orchestrator.project.checked import missing

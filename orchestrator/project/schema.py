@@ -12,7 +12,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from orchestrator.core.prompts import PROMPTS
+from orchestrator.core.load.prompts import PROMPTS
 from orchestrator.project import flag_forms, shapes, words
 from orchestrator.project.meanings import MEANINGS
 

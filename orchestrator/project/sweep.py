@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.core.config import FlagValue
-from orchestrator.core.grid import check_where, read_where
 from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.plan.grid import check_where, read_where
+from orchestrator.core.plan.where import WhereRefused
 from orchestrator.core.sweep import Axis, Budget, Objective, Repeats, Sweep
-from orchestrator.core.where import WhereRefused
 from orchestrator.project import shapes
 from orchestrator.project.checked import missing, validate
 from orchestrator.project.document import Document, Place, dotted

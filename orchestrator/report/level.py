@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.core.clean import clean
-from orchestrator.core.figures import original_line
+from orchestrator.core.judge.figures import original_line
 from orchestrator.core.results import LevelFigures
 from orchestrator.report.text import count, folded, listed, rate, seconds
 

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from orchestrator.core.clean import clean_lines
 from orchestrator.core.flags import about
-from orchestrator.core.plan import Group, Plan, PlannedTrial
+from orchestrator.core.plan.plan import Group, Plan, PlannedTrial
 from orchestrator.report.text import count, folded, pad, value_text
 
 ROWS = 60  # configs shown; --json has all

@@ -6,7 +6,7 @@ from functools import singledispatch
 
 from orchestrator.core import events
 from orchestrator.core.clean import clean
-from orchestrator.core.figures import original_line
+from orchestrator.core.judge.figures import original_line
 from orchestrator.report.text import count, phases, rate, watts
 
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from orchestrator.core import unit as unit_text
 from orchestrator.core.commands.engine import options
 from orchestrator.core.config import FlagValue
 from orchestrator.core.flags import DEPLOYMENT, argv
 from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.start import unit as unit_text
 from orchestrator.core.units import (
     Holder,
     HostRecord,

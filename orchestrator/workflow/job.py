@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from orchestrator.core.estimate import LaunchTimes
-from orchestrator.core.plan import Plan
+from orchestrator.core.plan.estimate import LaunchTimes
+from orchestrator.core.plan.plan import Plan
 from orchestrator.core.ports import Activity, Cancel, Doors, Listen
 from orchestrator.core.sweep import Sweep
 

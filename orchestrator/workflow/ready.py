@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.core import failures, readiness
 from orchestrator.core.config import FlagValue
-from orchestrator.core.failures import Failure
 from orchestrator.core.inventory import Startup
 from orchestrator.core.ports import Cancel, Doors
-from orchestrator.core.readiness import Watched
+from orchestrator.core.start import failures, readiness
+from orchestrator.core.start.failures import Failure
+from orchestrator.core.start.readiness import Watched
 from orchestrator.core.units import Role
 from orchestrator.workflow.lease import Held
 

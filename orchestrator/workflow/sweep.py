@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.core import events
-from orchestrator.core.clearing import describe
-from orchestrator.core.estimate import Cost
 from orchestrator.core.inventory import ServiceEntry
-from orchestrator.core.plan import facts_of
-from orchestrator.core.render import render_unit
+from orchestrator.core.plan.estimate import Cost
+from orchestrator.core.plan.plan import facts_of
+from orchestrator.core.start.clearing import describe
+from orchestrator.core.start.render import render_unit
 from orchestrator.core.units import Survey, TrialUnit, UnitState
 from orchestrator.errors import BadAnswer, Declined, HostFault, InputRefused, LeaseLost, TuneError
 from orchestrator.workflow.ending import UNCHANGED, Ending, Touched

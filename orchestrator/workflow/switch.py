@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from orchestrator.core.clearing import judge
 from orchestrator.core.commands.helper import HELPER_PATH
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.ports import Cancel, Doors
+from orchestrator.core.start.clearing import judge
 from orchestrator.core.units import Role, TrialUnit, UnitState
 from orchestrator.errors import HostFault, NotReached, OutcomeUnknown, RestoreFailed, RestoreUnderWay
 from orchestrator.workflow.lease import Held

@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from orchestrator.core import events, failures, readiness
+from orchestrator.core import events
 from orchestrator.core.config import Config
-from orchestrator.core.failures import Failure
-from orchestrator.core.figures import figures
 from orchestrator.core.inventory import ServiceEntry
-from orchestrator.core.levels import digest, say_ok, warm_up, with_nonce
+from orchestrator.core.judge.figures import figures
+from orchestrator.core.load.levels import digest, say_ok, warm_up, with_nonce
 from orchestrator.core.ports import Cancel, Doors, LoadProgress
 from orchestrator.core.results import GpuSample, LoadOutcome
+from orchestrator.core.start import failures, readiness
+from orchestrator.core.start.failures import Failure
 from orchestrator.core.units import Role, TrialUnit
 from orchestrator.core.workload import LevelSpec, Workload
 from orchestrator.errors import BenchFault

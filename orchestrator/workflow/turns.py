@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from orchestrator.core import events
-from orchestrator.core.estimate import Cost, Pace
-from orchestrator.core.failures import Failure
 from orchestrator.core.flags import Facts
-from orchestrator.core.inherit import cannot_do_better
-from orchestrator.core.levels import levels
-from orchestrator.core.plan import PlannedTrial
-from orchestrator.core.twins import twin
+from orchestrator.core.load.levels import levels
+from orchestrator.core.plan.estimate import Cost, Pace
+from orchestrator.core.plan.inherit import cannot_do_better
+from orchestrator.core.plan.plan import PlannedTrial
+from orchestrator.core.plan.twins import twin
+from orchestrator.core.start.failures import Failure
 from orchestrator.core.units import Role, TrialUnit
 from orchestrator.core.workload import LevelSpec
 from orchestrator.errors import HostFault

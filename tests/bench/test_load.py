@@ -17,7 +17,7 @@ import pytest
 
 from orchestrator.bench.driver import ProcessLoad
 from orchestrator.bench.load.frames import LoadSpec, NotAFrame, frame_bytes, read_frames, spec_from_line, spec_line
-from orchestrator.core.figures import figures
+from orchestrator.core.judge.figures import figures
 from orchestrator.core.ports import LoadProgress
 from orchestrator.core.workload import LevelSpec
 from orchestrator.errors import BenchFault, InputRefused, Interrupted

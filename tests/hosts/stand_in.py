@@ -16,7 +16,7 @@ from typing import Any
 from orchestrator.cli.clock import RealClock
 from orchestrator.core.config import Config
 from orchestrator.core.inventory import HostEntry, ServiceEntry
-from orchestrator.core.render import render_unit
+from orchestrator.core.start.render import render_unit
 from orchestrator.core.units import TrialUnit
 from orchestrator.hosts.ssh import SshHost
 from orchestrator.hosts.systemd import SystemdService

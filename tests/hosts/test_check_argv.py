@@ -11,7 +11,7 @@ import pytest
 from orchestrator.cli.clock import RealClock
 from orchestrator.core.config import Config
 from orchestrator.core.inventory import HostEntry, ServiceEntry
-from orchestrator.core.render import render_unit
+from orchestrator.core.start.render import render_unit
 from orchestrator.core.units import TrialUnit
 from orchestrator.errors import HostFault
 from orchestrator.hosts.process import ProcessService

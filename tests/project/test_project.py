@@ -7,7 +7,7 @@ import pytest
 
 import orchestrator
 from orchestrator.core.inventory import HostEntry, Model, SecretRef, ServiceEntry, Startup
-from orchestrator.core.prompts import PROMPTS
+from orchestrator.core.load.prompts import PROMPTS
 from orchestrator.core.sweep import Axis, Budget, Objective, Point, Repeats, Sweep
 from orchestrator.core.workload import Lengths, Workload
 from orchestrator.errors import InputRefused

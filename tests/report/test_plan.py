@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from textwrap import dedent
 
 from orchestrator.core.inventory import HostEntry
-from orchestrator.core.plan import LaunchTimes, Plan, facts_of, plan
+from orchestrator.core.plan.plan import LaunchTimes, Plan, facts_of, plan
 from orchestrator.core.sweep import Axis, Budget, Point, Repeats, Sweep
 from orchestrator.report.plan import plan_text
 from tests.core.sweeps import K26, axis, service, sweep, workload

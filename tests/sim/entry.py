@@ -9,7 +9,7 @@ from orchestrator.core.flags import argv
 from orchestrator.core.inventory import HostEntry, ServiceEntry
 from orchestrator.core.ports import Doors
 from orchestrator.core.results import LoadOutcome
-from orchestrator.core.unit import quote_exec
+from orchestrator.core.start.unit import quote_exec
 from orchestrator.core.units import Lease, TrialUnit
 from orchestrator.core.workload import Arrival, LevelSpec, RequestSpec
 

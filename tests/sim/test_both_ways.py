@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.bench.driver import ProcessLoad
 from orchestrator.cli.clock import RealClock
-from orchestrator.core.figures import figures
+from orchestrator.core.judge.figures import figures
 from orchestrator.sim import doors as sim_doors
 from tests.sim.entry import START, Never, launch, level, measure, service, trial
 from tests.sim.serving import PP8, serving

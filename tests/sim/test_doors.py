@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from orchestrator.core import failures
 from orchestrator.core.config import FlagValue
-from orchestrator.core.figures import figures
+from orchestrator.core.judge.figures import figures
 from orchestrator.core.ports import Doors, LoadProgress
+from orchestrator.core.start import failures
 from orchestrator.core.units import Lease
 from orchestrator.errors import HostFault, InputRefused, Interrupted, LeaseLost, Locked, UnitRefused
 from orchestrator.sim import doors as sim_doors

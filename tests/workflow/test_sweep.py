@@ -11,8 +11,8 @@ from typing import TypeVar
 import pytest
 
 from orchestrator.core import events
-from orchestrator.core.estimate import LaunchTimes
-from orchestrator.core.plan import Plan, facts_of, plan
+from orchestrator.core.plan.estimate import LaunchTimes
+from orchestrator.core.plan.plan import Plan, facts_of, plan
 from orchestrator.core.ports import Doors
 from orchestrator.core.sweep import Sweep
 from orchestrator.errors import (

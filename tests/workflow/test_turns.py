@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from orchestrator.core import events
-from orchestrator.core.estimate import LaunchTimes
+from orchestrator.core.plan.estimate import LaunchTimes
 from orchestrator.core.ports import Service
 from orchestrator.core.units import Lease, Observation, Role
 from orchestrator.errors import BadAnswer, HostFault

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from orchestrator.core.adopt.facts import ReadFile
-from orchestrator.core.unit import read_unit
+from orchestrator.core.start.unit import read_unit
 from orchestrator.errors import InputRefused
 
 

@@ -17,7 +17,7 @@ from orchestrator.core.adopt.expand import Expansion, Variable, Word
 from orchestrator.core.adopt.facts import Elsewhere, ExecLine, Facts, ReadFile, UserUnit
 from orchestrator.core.adopt.launcher import Launch, NotAnEngine, read_command
 from orchestrator.core.adopt.secrets import redact
-from orchestrator.core.unit import split_words
+from orchestrator.core.start.unit import split_words
 from orchestrator.errors import InputRefused
 
 _BY_SYSTEMD = frozenset(

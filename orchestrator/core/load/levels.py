@@ -11,7 +11,7 @@ import json
 import random
 from dataclasses import replace
 
-from orchestrator.core.prompts import SAY_OK
+from orchestrator.core.load.prompts import SAY_OK
 from orchestrator.core.workload import LevelSpec, Prompt, RequestSpec, Workload
 
 WARM_UP_TOKENS = 48  # long enough that all C of the wave are decoding at once

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.core import failures
+from orchestrator.core.start import failures
 from orchestrator.core.units import UnitState
 
 

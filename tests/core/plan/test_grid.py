@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from orchestrator.core.config import Config
 from orchestrator.core.flags import find
-from orchestrator.core.grid import MAX_CONFIGS, Removed, check_where, config_of, expand, production_config
 from orchestrator.core.inventory import HostEntry
+from orchestrator.core.plan.grid import MAX_CONFIGS, Removed, check_where, config_of, expand, production_config
+from orchestrator.core.plan.where import WhereRefused
 from orchestrator.core.sweep import Axis, Point
-from orchestrator.core.where import WhereRefused
 from orchestrator.errors import InputRefused
 from tests.core.sweeps import axis, service, sweep
 

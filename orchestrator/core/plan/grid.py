@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from orchestrator.core.config import Config, FlagValue
 from orchestrator.core.flags import DEPLOYMENT, Flag, Tunable, find, names, slug
+from orchestrator.core.plan.where import Part, Value, Where, WhereRefused, parse
 from orchestrator.core.sweep import Axis, Point, Sweep
-from orchestrator.core.where import Part, Value, Where, WhereRefused, parse
 from orchestrator.errors import InputRefused
 
 MAX_CONFIGS = 5_000

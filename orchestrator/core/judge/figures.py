@@ -23,8 +23,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Literal
 
+from orchestrator.core.judge.stats import mean, spread
 from orchestrator.core.results import LevelFigures, Outcome, RequestRecord
-from orchestrator.core.stats import mean, spread
 
 State = Literal["measured", "failed", "invalid"]
 Window = tuple[float, float]

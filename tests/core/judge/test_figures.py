@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.figures import figures, gaps, original_line, steady_window, tokens_inside, tpot, ttft
+from orchestrator.core.judge.figures import figures, gaps, original_line, steady_window, tokens_inside, tpot, ttft
 from orchestrator.core.results import RequestRecord, Spread
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from statistics import median
 
 from orchestrator.core.config import Config
-from orchestrator.core.levels import levels, say_ok, warm_up
+from orchestrator.core.load.levels import levels, say_ok, warm_up
 from orchestrator.core.sweep import Budget, Sweep
 from orchestrator.core.workload import LevelSpec, Workload
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.unit import (
+from orchestrator.core.start.unit import (
     Directive,
     environment,
     exec_start,

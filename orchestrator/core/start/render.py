@@ -16,10 +16,11 @@ from types import TracebackType
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from orchestrator.core import flags, secrets, unit
+from orchestrator.core import flags, secrets
 from orchestrator.core.config import Config, FlagValue
 from orchestrator.core.inventory import ServiceEntry
-from orchestrator.core.unit import Directive
+from orchestrator.core.start import unit
+from orchestrator.core.start.unit import Directive
 from orchestrator.core.units import TrialUnit
 from orchestrator.errors import InputRefused
 

@@ -1,7 +1,7 @@
 """What recorded starts come to; the estimate built on them is seen in ``test_plan``."""
 
 from orchestrator.core.config import Config
-from orchestrator.core.estimate import LaunchTimes, launch_times
+from orchestrator.core.plan.estimate import LaunchTimes, launch_times
 
 ONE, OTHER = Config(flags={"pp-size": 8}), Config(flags={"pp-size": 4})
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.core import failures
 from orchestrator.core.config import Config, FlagValue
 from orchestrator.core.flags import Facts, find
-from orchestrator.core.inherit import CLASSES, FRACTION, cannot_do_better
+from orchestrator.core.plan.inherit import CLASSES, FRACTION, cannot_do_better
+from orchestrator.core.start import failures
 from tests.core.sweeps import K26
 
 FACTS = Facts(version="0.5.23", gpus=8, model=K26)

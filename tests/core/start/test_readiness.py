@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from orchestrator.core import readiness
 from orchestrator.core.inventory import Startup
-from orchestrator.core.readiness import Step, Watched
+from orchestrator.core.start import readiness
+from orchestrator.core.start.readiness import Step, Watched
 from orchestrator.core.units import Listener, Observation, Progress, UnitState
 
 LIMITS = Startup(timeout_s=1200, no_progress_s=300)

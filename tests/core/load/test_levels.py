@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.levels import WARM_UP_TOKENS, digest, levels, say_ok, warm_up, with_nonce
-from orchestrator.core.prompts import PROMPTS
+from orchestrator.core.load.levels import WARM_UP_TOKENS, digest, levels, say_ok, warm_up, with_nonce
+from orchestrator.core.load.prompts import PROMPTS
 from orchestrator.core.workload import Lengths, LevelSpec, Prompt, Workload
 
 THREE = tuple(PROMPTS[name] for name in ("quicksort", "quantum-entanglement", "redis-guide"))

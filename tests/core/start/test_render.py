@@ -10,11 +10,11 @@ import pytest
 
 from orchestrator.core.config import Config, FlagValue
 from orchestrator.core.inventory import HostEntry, SecretRef, ServiceEntry
-from orchestrator.core.render import Kept, kept, render_unit
+from orchestrator.core.start.render import Kept, kept, render_unit
 from orchestrator.core.units import TrialUnit
 from orchestrator.errors import InputRefused
 
-TEMPLATE = (Path(__file__).parents[2] / "templates/sglang.service.j2").read_text()
+TEMPLATE = (Path(__file__).parents[3] / "templates/sglang.service.j2").read_text()
 FLAGS: dict[str, FlagValue] = {"model-path": "m/K2", "pp-size": 8, "cuda-graph": False, "mem-fraction-static": 0.92}
 
 

@@ -17,7 +17,6 @@ from typing import Any, Literal
 
 from orchestrator.core import secrets
 from orchestrator.core.config import Config, FlagValue
-from orchestrator.core.estimate import BudgetVerdict, Cost, Estimate, LaunchTimes, against_budget, kv_needs
 from orchestrator.core.flags import (
     Facts,
     Finding,
@@ -29,9 +28,10 @@ from orchestrator.core.flags import (
     effective,
     fit,
 )
-from orchestrator.core.grid import Grid, GridPoint, Removed, expand, production_config
 from orchestrator.core.inventory import ServiceEntry
-from orchestrator.core.levels import digest
+from orchestrator.core.load.levels import digest
+from orchestrator.core.plan.estimate import BudgetVerdict, Cost, Estimate, LaunchTimes, against_budget, kv_needs
+from orchestrator.core.plan.grid import Grid, GridPoint, Removed, expand, production_config
 from orchestrator.core.sweep import Objective, Sweep
 
 __all__ = ["Group", "LaunchTimes", "Plan", "PlannedTrial", "facts_of", "plan"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator.core.config import Config, FlagValue
-from orchestrator.core.twins import twin
+from orchestrator.core.plan.twins import twin
 
 VERSION = "0.5.23"
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.core.judge.stats import mean, percentile, spread
 from orchestrator.core.results import Spread
-from orchestrator.core.stats import mean, percentile, spread
 
 durations = st.lists(st.floats(min_value=0, max_value=1e6, allow_nan=False), min_size=1, max_size=200)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.core.clearing import judge
+from orchestrator.core.start.clearing import judge
 from orchestrator.core.units import Holder, Teardown
 
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from orchestrator.core import failures
 from orchestrator.core.config import FlagValue
-from orchestrator.core.failures import Failure
 from orchestrator.core.inventory import Startup
+from orchestrator.core.start import failures
+from orchestrator.core.start.failures import Failure
 from orchestrator.core.units import Observation, Progress
 
 KEEP_JOURNAL = 4000

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.core.where import MAX_LENGTH, Value, WhereRefused, parse
+from orchestrator.core.plan.where import MAX_LENGTH, Value, WhereRefused, parse
 
 VALUES: dict[str, Value] = {
     "pp_size": 8,

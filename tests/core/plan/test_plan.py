@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from orchestrator.core.config import Config
-from orchestrator.core.estimate import STREAM_TOK_S, pass_seconds
 from orchestrator.core.flags import Facts
 from orchestrator.core.inventory import HostEntry, SecretRef, Startup
-from orchestrator.core.plan import LaunchTimes, Plan, facts_of, plan
+from orchestrator.core.plan.estimate import STREAM_TOK_S, pass_seconds
+from orchestrator.core.plan.plan import LaunchTimes, Plan, facts_of, plan
 from orchestrator.core.sweep import Axis, Budget, Objective, Point, Repeats, Sweep
 from orchestrator.core.workload import Lengths
 from tests.core.sweeps import K26, axis, service, sweep, workload

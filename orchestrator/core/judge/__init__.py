@@ -1,0 +1,1 @@
+"""What measured numbers mean."""

@@ -1,0 +1,1 @@
+"""What is sent to the engine: prompts, lengths, load points."""
