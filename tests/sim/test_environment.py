@@ -155,7 +155,7 @@ def test_nvidia_smi_refuses_what_it_does_not_know(folder: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0 or PYTHON != SYSTEM_PYTHON, reason="needs root and a system Python 3.11 or newer")
 def test_a_user_who_cannot_see_this_installation_runs_it(folder: Path) -> None:
-    for parent in [folder, *folder.parents][:4]:
+    for parent in (p for p in [folder, *folder.parents] if p.name.startswith(("pytest-", "popen-", "engines", "sim"))):
         parent.chmod(parent.stat().st_mode | 0o055)
     words = ["runuser", "-u", "nobody", "--", str(folder / "bin/python"), "-m", "sglang.launch_server", "--foo"]
     answer = subprocess.run(words, capture_output=True, text=True, cwd="/", timeout=30, check=False)
