@@ -17,7 +17,6 @@ from orchestrator.bench.endpoint import check_api_key, endpoint
 from orchestrator.bench.probe import HttpEngine
 from orchestrator.cli.clock import RealClock
 from orchestrator.cli.signals import Signals, heeded
-from orchestrator.core.clean import clean
 from orchestrator.core.judge.figures import figures
 from orchestrator.core.load.levels import digest, levels, warm_up, with_nonce
 from orchestrator.core.load.prompts import PROMPTS, SAY_OK
@@ -26,8 +25,8 @@ from orchestrator.core.results import LevelFigures
 from orchestrator.core.units import SIMULATED_SETTING
 from orchestrator.core.workload import Lengths, LevelSpec, Prompt, Workload
 from orchestrator.errors import BadAnswer, BenchFault, InputRefused
-from orchestrator.report.level import level_lines
-from orchestrator.report.text import count, listed, rate
+from orchestrator.report.level import bench_head, level_lines, progress_line
+from orchestrator.report.text import count
 
 WIDTH = 80
 MAX_CONCURRENCY = 4096
@@ -70,7 +69,7 @@ def run(request: Request) -> None:
         simulated = SIMULATED_SETTING in (engine.settings() or {})
     load = ProcessLoad(url, RealClock(), model=model, api_key=api_key)
     if not request.as_json:
-        click.echo(_head(url, model, workload, simulated=simulated))
+        click.echo(bench_head(url, model, workload, width=WIDTH, simulated=simulated))
     results: list[Measured] = []
     with heeded(lambda _: None) as signals:
         for level in levels(workload):
@@ -177,27 +176,10 @@ def _silent(_: LoadProgress) -> None:
 
 def _ticker(level: LevelSpec) -> Callable[[LoadProgress], None]:
     def tell(progress: LoadProgress) -> None:
-        failed = f" · {progress.failed} failed" if progress.failed else ""
-        line = (
-            f"C={level.concurrency}  {progress.answered} of {progress.requests} answers · {rate(progress.tok_s)} tok/s"
-            f" · {progress.elapsed_s:.0f} s{failed}"
-        )
+        line = progress_line(level.concurrency, progress)
         click.echo(f"\r\x1b[K{line[: WIDTH - 1]}", nl=False, err=True)
 
     return tell
-
-
-def _head(url: str, model: str, workload: Workload, *, simulated: bool) -> str:
-    lengths = workload.lengths
-    how = (
-        f"natural lengths, at most {lengths.tokens} tokens"
-        if lengths.kind == "natural"
-        else f"{lengths.tokens // 2} to {lengths.tokens * 3 // 2} tokens an answer"
-    )
-    parts = [how, f"{workload.requests_per_stream} requests a stream", workload.arrival]
-    prompts = ", ".join(prompt.name for prompt in workload.prompts)
-    where = [clean(url), clean(model), *(["SIMULATED"] if simulated else [])]
-    return "\n".join([*listed(where, WIDTH, indent=0), *listed([*parts, prompts], WIDTH, indent=2)])
 
 
 def _as_json(url: str, model: str, workload: Workload, results: list[Measured], *, simulated: bool) -> dict[str, Any]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -22,10 +21,11 @@ from orchestrator.cli.signals import Signals, heeded
 from orchestrator.cli.streams import say
 from orchestrator.cli.terminal import width
 from orchestrator.cli.wiring import REDACTOR, pretended_doors, real_doors
-from orchestrator.core.history import RunHistory, TrialHistory
+from orchestrator.core.history import RunHistory
 from orchestrator.core.plan.estimate import LaunchTimes, ends_at
 from orchestrator.core.plan.plan import Plan, facts_of, plan
 from orchestrator.core.ports import Activity, Doors
+from orchestrator.core.resume import Past, may_go_on, past, unfinished
 from orchestrator.core.sweep import Sweep
 from orchestrator.errors import BadAnswer, InputRefused, TuneError
 from orchestrator.project import Project, nearest
@@ -33,7 +33,7 @@ from orchestrator.report.plan import plan_text
 from orchestrator.report.progress import Outlook
 from orchestrator.report.show import run_text
 from orchestrator.store.store import Store
-from orchestrator.workflow.sweep import Job, Past, Traffic, run_sweep
+from orchestrator.workflow.sweep import Job, Traffic, run_sweep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +80,8 @@ def _run(
     earlier: RunHistory | None,
     recorded: LaunchTimes,
 ) -> None:
-    past = _past(store, earlier)
-    screen = Progress(_outlook(made, past), plain=request.plain)
+    before = past(earlier, store.levels_done(run_id)) if earlier else None
+    screen = Progress(_outlook(made, before), plain=request.plain)
     failure: TuneError | None = None
     with LogFile(store.run_folder(run_id)) as log, screen:
         job = Job(
@@ -94,7 +94,7 @@ def _run(
             abandon=signals.abandon,
             consent=lambda traffic: _consent(request, traffic, signals),
             tool_version=__version__,
-            past=past,
+            past=before,
             recorded=recorded,
             ends_at=_ends_at(request, sweep, doors),
         )
@@ -161,74 +161,23 @@ def _earlier(store: Store, request: Request, sweep: Sweep, made: Plan) -> RunHis
     """The run to go on with, proven to be of this very sweep; None for a new one."""
     if request.resume is None:
         return None
-    earlier = store.read(_unfinished(store, request, sweep))
-    row = earlier.run
-    if row.state == "done" and not any(trial.trial.state in {"left-out", "planned"} for trial in earlier.trials):
-        raise InputRefused(f"run {row.run} is complete", remedy=f"tune show {row.run}; a new run: leave --resume out")
-    if row.sweep_digest != made.digest:
-        raise InputRefused(
-            f"run {row.run} was begun with another sweep, service, template or workload than the files say now",
-            cause="a file was changed since; results of both must not be mixed",
-            remedy=f"put it back (tune show {row.run} --sweep prints what it was), or start a new run",
-        )
-    if row.rehearsal != request.sim:
-        kind = "a rehearsal (--sim)" if row.rehearsal else "no rehearsal"
-        raise InputRefused(f"run {row.run} is {kind}", remedy="rehearsed and measured results never mix")
+    if request.resume == "latest":
+        run = unfinished(store.runs(), sweep.name, rehearsal=request.sim)
+    else:
+        run = store.find_run(request.resume)
+    earlier = store.read(run)
+    may_go_on(earlier, digest=made.digest, rehearsal=request.sim)
     return earlier
 
 
-def _unfinished(store: Store, request: Request, sweep: Sweep) -> str:
-    if request.resume != "latest":
-        return store.find_run(request.resume)
-    for summary in store.runs():
-        row = summary.run
-        if row.sweep == sweep.name and row.rehearsal == request.sim and row.state != "done" and summary.launches:
-            return row.run
-    raise InputRefused(f"no interrupted run of {sweep.name} is recorded here", remedy="tune runs lists them")
-
-
-def _past(store: Store, earlier: RunHistory | None) -> Past | None:
-    if earlier is None:
-        return None
-    launches: dict[str, int] = {}
-    failed: dict[str, str] = {}
-    builds = []
-    for trial in earlier.trials:
-        launches[trial.trial.trial] = len(trial.launches)
-        for launch in trial.launches:
-            builds.append(launch.launch.build)
-            if launch.launch.failure_class is not None and launch.launch.verdict == "infeasible":
-                failed[trial.trial.trial] = launch.launch.failure_class
-    settled = {trial.trial.trial for trial in earlier.trials if trial.trial.state in {"ruled-out", "alias"}}
-    return Past(
-        levels=store.levels_done(earlier.run.run),
-        settled=settled | set(failed),
-        failed=failed,
-        settings=_ran_with(earlier.trials),
-        launches=launches,
-        build=builds[0] if builds else None,
-    )
-
-
-def _ran_with(trials: Sequence[TrialHistory]) -> dict[str, Mapping[str, Any]]:
-    """What the engines of measured configs said they ran with."""
-    return {
-        trial.trial.trial: launch.launch.settings
-        for trial in trials
-        if trial.trial.state == "measured" and trial.trial.role == "candidate"
-        for launch in trial.launches
-        if launch.launch.settings
-    }
-
-
-def _outlook(made: Plan, past: Past | None) -> Outlook:
+def _outlook(made: Plan, before: Past | None) -> Outlook:
     configs = len(made.launchable)
     launches = configs * made.rounds
     return Outlook(
         configs=configs,
         launches=launches,
         start_s=made.estimate.usual_start_s,
-        measure_s=made.estimate.measure_s / max(1, launches) if past is None else None,
+        measure_s=made.estimate.measure_s / max(1, launches) if before is None else None,
         maximize=made.objective.maximize,
         concurrency=made.objective.concurrency,
     )

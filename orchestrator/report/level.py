@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from orchestrator.core.clean import clean
 from orchestrator.core.judge.figures import original_line
+from orchestrator.core.ports import LoadProgress
 from orchestrator.core.results import LevelFigures
+from orchestrator.core.workload import Workload
 from orchestrator.report.text import count, folded, listed, rate, seconds
 
 
@@ -40,3 +42,26 @@ def figure_words(found: LevelFigures) -> list[str]:
     if found.held_concurrency is not None:
         parts.append(f"held {found.held_concurrency:.1f} of {found.concurrency}")
     return [*parts, f"{found.outcomes.get('ok', 0)} of {count(found.requests, 'answer')} as asked"]
+
+
+def bench_head(url: str, model: str, workload: Workload, *, width: int, simulated: bool) -> str:
+    """What ``tune bench`` measures, above its load points: whom, and what is sent."""
+    lengths = workload.lengths
+    how = (
+        f"natural lengths, at most {lengths.tokens} tokens"
+        if lengths.kind == "natural"
+        else f"{lengths.tokens // 2} to {lengths.tokens * 3 // 2} tokens an answer"
+    )
+    parts = [how, f"{workload.requests_per_stream} requests a stream", workload.arrival]
+    prompts = ", ".join(prompt.name for prompt in workload.prompts)
+    where = [clean(url), clean(model), *(["SIMULATED"] if simulated else [])]
+    return "\n".join([*listed(where, width, indent=0), *listed([*parts, prompts], width, indent=2)])
+
+
+def progress_line(concurrency: int, progress: LoadProgress) -> str:
+    """Where a load point stands while it runs."""
+    failed = f" · {progress.failed} failed" if progress.failed else ""
+    return (
+        f"C={concurrency}  {progress.answered} of {progress.requests} answers · {rate(progress.tok_s)} tok/s"
+        f" · {progress.elapsed_s:.0f} s{failed}"
+    )

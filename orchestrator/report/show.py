@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from orchestrator.core.clean import clean
 from orchestrator.core.history import RunHistory, RunSummary, TrialHistory
-from orchestrator.report import standing
-from orchestrator.report.standing import Intent, Point, Reading
+from orchestrator.core.judge import standing
+from orchestrator.core.judge.standing import Intent, Point, Reading
 from orchestrator.report.text import (
     ABSENT,
     Row,

@@ -8,9 +8,9 @@ from itertools import groupby
 from orchestrator.core.clean import clean, clean_lines
 from orchestrator.core.config import FlagValue, config_from_json
 from orchestrator.core.history import LaunchHistory, LaunchRow, LevelRow, RunHistory, TrialHistory, figures_of
+from orchestrator.core.judge import standing
 from orchestrator.core.start.readiness import setting_differences
 from orchestrator.errors import InputRefused
-from orchestrator.report import standing
 from orchestrator.report.level import level_lines
 from orchestrator.report.show import marks
 from orchestrator.report.text import folded, phases, value_text, watts, with_mark

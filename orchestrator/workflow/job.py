@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from orchestrator.core.plan.estimate import LaunchTimes
 from orchestrator.core.plan.plan import Plan
 from orchestrator.core.ports import Activity, Cancel, Doors, Listen
+from orchestrator.core.resume import Past
 from orchestrator.core.sweep import Sweep
 
 PRODUCTION = "production"
@@ -22,21 +22,6 @@ class Traffic:
     host: str
     unit: str
     activity: Activity
-
-
-@dataclass(frozen=True, kw_only=True)
-class Past:
-    """What an earlier part of the same run has left: levels measured, trials settled, launches made.
-
-    ``failed``: the class of each trial that failed as infeasible; ``settings``: what measured trials ran with.
-    """
-
-    levels: Collection[tuple[str, str]] = frozenset()  # (trial, level key)
-    settled: Collection[str] = frozenset()  # trials that failed as infeasible, are ruled out, or are another's alias
-    launches: Mapping[str, int] = field(default_factory=dict)  # trial -> launches made
-    build: Mapping[str, str] | None = None  # what its launches ran on
-    failed: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from orchestrator.core import events
-from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.plan.estimate import Cost
 from orchestrator.core.plan.plan import facts_of
-from orchestrator.core.start.clearing import describe
+from orchestrator.core.resume import build_of, same_build
+from orchestrator.core.start.assumed import as_assumed
 from orchestrator.core.start.render import render_unit
 from orchestrator.core.units import Survey, TrialUnit, UnitState
-from orchestrator.errors import BadAnswer, Declined, HostFault, InputRefused, LeaseLost, TuneError
+from orchestrator.errors import BadAnswer, Declined, InputRefused, LeaseLost, TuneError
 from orchestrator.workflow.ending import UNCHANGED, Ending, Touched
-from orchestrator.workflow.job import PRODUCTION, Job, Past, Traffic
+from orchestrator.workflow.job import PRODUCTION, Job, Traffic
 from orchestrator.workflow.lease import Held, stop_if_asked
 from orchestrator.workflow.ready import Ready
 from orchestrator.workflow.telling import Teller
 from orchestrator.workflow.trial import Bench, Launch, run_reference
 from orchestrator.workflow.turns import Turns, launch_name, todo
 
-__all__ = ["PRODUCTION", "Job", "Past", "Traffic", "run_sweep"]
+__all__ = ["PRODUCTION", "Job", "Traffic", "run_sweep"]
 
 BEFORE, AFTER = 1, 2  # the reference frames the run; its repeats are numbered on
 
@@ -120,13 +119,13 @@ def _locked(job: Job, tell: Teller, touched: Touched) -> bool:
         touched.ran = survey.production.is_running
         if touched.ran and survey.enabled == "disabled":
             tell(events.Note, text=f"{entry.unit} is not enabled: a reboot in mid-run would leave the host without it")
-        _check(entry, survey)
+        as_assumed(entry, survey)
         units = _verify(job, held)
         bench = Bench(
             doors=job.doors, held=held, entry=entry, workload=job.sweep.workload, tell=tell, cancel=job.cancel
         )
-        build = _build(entry, survey)
-        _same_build(job, build)
+        build = build_of(entry, survey)
+        same_build(job.run, job.past.build if job.past else None, build)
         made: dict[str, int] = {}
         if survey.production.is_running:
             _agree(job, held)
@@ -137,47 +136,6 @@ def _locked(job: Job, tell: Teller, touched: Touched) -> bool:
             if after is not None:
                 _reference(job, bench, after, build, made, when=AFTER)
         return measured
-
-
-def _same_build(job: Job, build: Mapping[str, str]) -> None:
-    """A resumed run goes on only on what it began on: results of two builds are not one run."""
-    before = job.past.build if job.past else None
-    if before is None:
-        return
-    changed = [
-        f"{name}: was {before.get(name, 'absent')}, now {build.get(name, 'absent')}"
-        for name in sorted({*before, *build})
-        if before.get(name) != build.get(name)
-    ]
-    if changed:
-        raise InputRefused(
-            f"run {job.run} cannot go on: {len(changed)} of the things its numbers depend on changed",
-            remedy="start a new run: leave --resume out",
-            evidence=changed,
-        )
-
-
-def _check(entry: ServiceEntry, survey: Survey) -> None:
-    """The host is what the plan assumed, and nobody else computes on its GPUs."""
-    if survey.engine_version is not None and survey.engine_version != entry.engine:
-        raise HostFault(
-            f"{entry.engine_folder} on {entry.host.name} has engine {survey.engine_version}, "
-            f"the inventory says {entry.engine}",
-            cause="the environment was upgraded since the inventory was written",
-            remedy=f'set engine: "{survey.engine_version}" and its folder in inventory.yaml, then plan again',
-        )
-    wanted = entry.host.gpus
-    if wanted is not None and survey.gpus is not None and len(survey.gpus) != wanted:
-        raise HostFault(
-            f"{entry.host.name} has {len(survey.gpus)} GPUs, the inventory says {wanted}",
-            remedy="correct gpus.count, or look with nvidia-smi for one that fell off the bus",
-        )
-    if survey.foreign:
-        raise HostFault(
-            f"somebody else computes on {entry.host.name}: {describe(survey.foreign[0])}",
-            remedy="a number measured beside it would not be one; wait for it or ask its owner",
-            evidence=[describe(holder) for holder in survey.foreign],
-        )
 
 
 def _verify(job: Job, held: Held) -> dict[str, TrialUnit]:
@@ -295,12 +253,3 @@ def _trials(
         made=made,
     )
     return turns.take()
-
-
-def _build(entry: ServiceEntry, survey: Survey) -> dict[str, str]:
-    """What a number also depends on besides the config; recorded per launch, refused when changed on resume."""
-    facts: dict[str, Any] = dict(survey.facts)
-    facts["engine"] = survey.engine_version or entry.engine
-    facts["template"] = entry.template
-    facts["gpus"] = ", ".join(survey.gpus) if survey.gpus is not None else ""
-    return {name: str(value) for name, value in facts.items()}

@@ -14,11 +14,12 @@ from orchestrator.core.plan.estimate import Cost, Pace
 from orchestrator.core.plan.inherit import cannot_do_better
 from orchestrator.core.plan.plan import PlannedTrial
 from orchestrator.core.plan.twins import twin
+from orchestrator.core.resume import Past
 from orchestrator.core.start.failures import Failure
 from orchestrator.core.units import Role, TrialUnit
 from orchestrator.core.workload import LevelSpec
 from orchestrator.errors import HostFault
-from orchestrator.workflow.job import Job, Past
+from orchestrator.workflow.job import Job
 from orchestrator.workflow.lease import stop_if_asked
 from orchestrator.workflow.trial import Bench, Ended, Launch, run_launch
 

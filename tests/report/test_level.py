@@ -1,9 +1,13 @@
 """A load point in words: every figure with its unit, and nothing said of what is absent or said already."""
 
+import dataclasses
 from dataclasses import replace
 
+from orchestrator.core.load.prompts import PROMPTS
+from orchestrator.core.ports import LoadProgress
 from orchestrator.core.results import LevelFigures, Spread
-from orchestrator.report.level import figure_words, level_lines
+from orchestrator.core.workload import Lengths, Workload
+from orchestrator.report.level import bench_head, figure_words, level_lines, progress_line
 
 SHORT = Spread(mean=0.05, p50=0.04, p95=0.0625, p99=0.08, count=9)
 LONG = Spread(mean=1.2, p50=1.125, p95=2.5, p99=3.0, count=9)
@@ -56,3 +60,25 @@ def test_the_reason_stands_once() -> None:
         "        invalid: 1 of 12 answers shorter than asked for",
         "        steady=93.4 tok/s · 11 of 12 answers as asked · 90 W/GPU",
     ]
+
+
+def test_whom_a_bench_measures_and_what_is_sent() -> None:
+    workload = Workload(
+        name="default",
+        prompts=(PROMPTS["quicksort"],),
+        lengths=Lengths(kind="around", tokens=512),
+        concurrency=(4,),
+        requests_per_stream=2,
+        arrival="staggered",
+        seed=0,
+    )
+    assert bench_head("http://127.0.0.1:9", "m\x1b[1m", workload, width=80, simulated=True).splitlines() == [
+        "http://127.0.0.1:9 · m · SIMULATED",
+        "  256 to 768 tokens an answer · 2 requests a stream · staggered · quicksort",
+    ]
+
+
+def test_where_a_load_point_stands() -> None:
+    progress = LoadProgress(answered=3, requests=8, elapsed_s=12.4, tok_s=93.44)
+    assert progress_line(4, progress) == "C=4  3 of 8 answers · 93.4 tok/s · 12 s"
+    assert progress_line(4, dataclasses.replace(progress, failed=1, tok_s=None)).endswith("12 s · 1 failed")

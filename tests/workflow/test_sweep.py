@@ -14,6 +14,7 @@ from orchestrator.core import events
 from orchestrator.core.plan.estimate import LaunchTimes
 from orchestrator.core.plan.plan import Plan, facts_of, plan
 from orchestrator.core.ports import Doors
+from orchestrator.core.resume import Past
 from orchestrator.core.sweep import Sweep
 from orchestrator.errors import (
     BadAnswer,
@@ -27,7 +28,7 @@ from orchestrator.errors import (
 )
 from orchestrator.project import Project
 from orchestrator.sim.doors import build
-from orchestrator.workflow.sweep import Job, Past, Traffic, run_sweep
+from orchestrator.workflow.sweep import Job, Traffic, run_sweep
 
 INVENTORY = """\
 hosts:

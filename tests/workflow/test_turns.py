@@ -12,9 +12,9 @@ import pytest
 from orchestrator.core import events
 from orchestrator.core.plan.estimate import LaunchTimes
 from orchestrator.core.ports import Service
+from orchestrator.core.resume import Past
 from orchestrator.core.units import Lease, Observation, Role
 from orchestrator.errors import BadAnswer, HostFault
-from orchestrator.workflow.job import Past
 from tests.workflow.test_sweep import Night, measured, night
 
 __all__ = ["night"]

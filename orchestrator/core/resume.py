@@ -1,0 +1,115 @@
+"""Whether an earlier run may go on, and what it has left for its next part.
+
+Results of two sweeps, two workloads or two builds are never one run: whatever differs is named and refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.core.history import RunHistory, RunSummary
+from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.units import Survey
+from orchestrator.errors import InputRefused
+
+
+@dataclass(frozen=True, kw_only=True)
+class Past:
+    """What an earlier part of the same run has left: levels measured, trials settled, launches made.
+
+    ``failed``: the class of each trial that failed as infeasible; ``settings``: what measured trials ran with.
+    """
+
+    levels: Collection[tuple[str, str]] = frozenset()  # (trial, level key)
+    settled: Collection[str] = frozenset()  # trials that failed as infeasible, are ruled out, or are another's alias
+    launches: Mapping[str, int] = field(default_factory=dict)  # trial -> launches made
+    build: Mapping[str, str] | None = None  # what its launches ran on
+    failed: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def unfinished(runs: Iterable[RunSummary], sweep: str, *, rehearsal: bool) -> str:
+    """The run that ``--resume`` without a name means: the first of ``runs`` (newest first) of this sweep that started
+    something and did not come to its end. Raises ``InputRefused`` when there is none."""
+    for summary in runs:
+        row = summary.run
+        if row.sweep == sweep and row.rehearsal == rehearsal and row.state != "done" and summary.launches:
+            return row.run
+    raise InputRefused(f"no interrupted run of {sweep} is recorded here", remedy="tune runs lists them")
+
+
+def may_go_on(earlier: RunHistory, *, digest: str, rehearsal: bool) -> None:
+    """Raise ``InputRefused`` unless something of it is left to do and it is a run of this very sweep.
+
+    ``digest`` is the plan's: sweep, service, template and workload as the files say now.
+    """
+    row = earlier.run
+    if row.state == "done" and not any(trial.trial.state in {"left-out", "planned"} for trial in earlier.trials):
+        raise InputRefused(f"run {row.run} is complete", remedy=f"tune show {row.run}; a new run: leave --resume out")
+    if row.sweep_digest != digest:
+        raise InputRefused(
+            f"run {row.run} was begun with another sweep, service, template or workload than the files say now",
+            cause="a file was changed since; results of both must not be mixed",
+            remedy=f"put it back (tune show {row.run} --sweep prints what it was), or start a new run",
+        )
+    if row.rehearsal != rehearsal:
+        kind = "a rehearsal (--sim)" if row.rehearsal else "no rehearsal"
+        raise InputRefused(f"run {row.run} is {kind}", remedy="rehearsed and measured results never mix")
+
+
+def past(earlier: RunHistory, levels: Collection[tuple[str, str]]) -> Past:
+    """What it has left. ``levels``: (trial, level key) of every load point with an answer."""
+    launches = [(trial.trial.trial, launch.launch) for trial in earlier.trials for launch in trial.launches]
+    failed = {
+        slug: launch.failure_class
+        for slug, launch in launches
+        if launch.failure_class is not None and launch.verdict == "infeasible"
+    }
+    settled = {trial.trial.trial for trial in earlier.trials if trial.trial.state in {"ruled-out", "alias"}}
+    return Past(
+        levels=levels,
+        settled=settled | set(failed),
+        failed=failed,
+        settings=_ran_with(earlier),
+        launches={trial.trial.trial: len(trial.launches) for trial in earlier.trials},
+        build=launches[0][1].build if launches else None,
+    )
+
+
+def _ran_with(earlier: RunHistory) -> dict[str, Mapping[str, Any]]:
+    """What the engines of measured configs said they ran with."""
+    return {
+        trial.trial.trial: launch.launch.settings
+        for trial in earlier.trials
+        if trial.trial.state == "measured" and trial.trial.role == "candidate"
+        for launch in trial.launches
+        if launch.launch.settings
+    }
+
+
+def build_of(entry: ServiceEntry, survey: Survey) -> dict[str, str]:
+    """What a number also depends on besides the config; recorded per launch, refused when changed on resume."""
+    facts: dict[str, Any] = dict(survey.facts)
+    facts["engine"] = survey.engine_version or entry.engine
+    facts["template"] = entry.template
+    facts["gpus"] = ", ".join(survey.gpus) if survey.gpus is not None else ""
+    return {name: str(value) for name, value in facts.items()}
+
+
+def same_build(run: str, before: Mapping[str, str] | None, now: Mapping[str, str]) -> None:
+    """Raise ``InputRefused`` naming everything that differs from what run ``run`` began on (None: it began nothing)."""
+    if before is None:
+        return
+    changed = [
+        f"{name}: was {before.get(name, 'absent')}, now {now.get(name, 'absent')}"
+        for name in sorted({*before, *now})
+        if before.get(name) != now.get(name)
+    ]
+    if changed:
+        raise InputRefused(
+            f"run {run} cannot go on: {len(changed)} of the things its numbers depend on changed",
+            remedy="start a new run: leave --resume out",
+            evidence=changed,
+        )
