@@ -15,6 +15,7 @@ from orchestrator.core.commands import Answer, Command
 from orchestrator.core.events import Event
 from orchestrator.core.results import GpuSample, LoadOutcome
 from orchestrator.core.units import (
+    Aftermath,
     HostRecord,
     Lease,
     Observation,
@@ -153,6 +154,13 @@ class Service(Protocol):
 
     def watch(self, role: Role, cursor: str = "") -> Observation:
         """One look at the unit; journal lines after ``cursor``, of the current invocation only."""
+        ...
+
+    def aftermath(self, role: Role, invocation_id: str, *, since_s: float) -> Aftermath:
+        """What the host says about a launch that failed: its last words, the kernel in the last ``since_s``, the GPUs.
+
+        Asked once, after a failure; bounded in time and size. What cannot be had is said in its place.
+        """
         ...
 
     def restore(self, lease: Lease) -> None:

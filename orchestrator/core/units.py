@@ -150,3 +150,34 @@ class RestoreState:
     detail: str = ""
     production: UnitState | None = None
     was_active: bool = False  # production ran before it was stopped, and so has to run again
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelLog:
+    """What the kernel said about memory, GPUs and PCIe in a stretch of time; other lines are left out.
+
+    ``problem``: why it could not be read. Then silence means nothing.
+    """
+
+    lines: tuple[str, ...] = ()  # "kernel 03:06:01: NVRM: Xid ..."
+    problem: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuState:
+    """The GPUs as nvidia-smi lists them now."""
+
+    answering: Mapping[int, str] = field(default_factory=dict)  # index -> PCI address like 0000:3b:00
+    lost: tuple[str, ...] = ()  # nvidia-smi's own words about GPUs it cannot reach
+    problem: str | None = None  # why it could not be asked; it is not installed, for instance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aftermath:
+    """What a host says about a launch that has failed, asked once: its last words, the kernel, the GPUs."""
+
+    unit: str
+    main_pid: int = 0  # of the failed invocation, where it is still known
+    journal: tuple[str, ...] = ()  # the end of the failed invocation's
+    kernel: KernelLog = KernelLog()
+    gpus: GpuState = GpuState()

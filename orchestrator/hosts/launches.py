@@ -151,6 +151,24 @@ class Launches:
                 raise HostFault(f"{self._unit} did not end within {within_s:.0f} s", evidence=left)
             self._clock.sleep(0.05)
 
+    @property
+    def main_pid(self) -> int:
+        """The main process's number, also when it has ended; 0 where nothing was launched."""
+        state = read_state(self.latest) if self.latest is not None else None
+        return 0 if state is None else state.main.pid
+
+    def last_words(self, invocation_id: str) -> tuple[str, ...]:
+        """The end of one launch's log; empty when it is not kept."""
+        try:
+            with (self.folder / "launches" / Path(invocation_id).name / "log").open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - LOOK_BYTES))
+                content = file.read(LOOK_BYTES)
+        except FileNotFoundError:
+            return ()
+        lines = content.decode("utf-8", "replace").splitlines()[-LOOK_LINES:]
+        return tuple(line[:LINE] for line in lines)
+
     def log(self, cursor: str, *, is_over: bool) -> tuple[tuple[str, ...], str, int]:
         """Lines of the latest launch after ``cursor``, the next cursor, and the log's size in bytes.
 

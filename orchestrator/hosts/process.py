@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from orchestrator.core.commands import Answer, Command, aftermath, nvidia
 from orchestrator.core.commands.engine import PARSER_S, check_units
 from orchestrator.core.commands.helper import holder_from, record_from
 from orchestrator.core.commands.systemd import Setting, engine_version
@@ -21,7 +22,10 @@ from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.ports import Clock
 from orchestrator.core.units import (
     SIMULATED_PACKAGE,
+    Aftermath,
+    GpuState,
     HostRecord,
+    KernelLog,
     Lease,
     Listener,
     Observation,
@@ -37,6 +41,8 @@ from orchestrator.hosts.helper import tune_helper as helper
 from orchestrator.hosts.launches import Launches, unit_state
 from orchestrator.hosts.local import LocalHost
 from orchestrator.hosts.supervise import STOP_S, write_json
+
+AFTERMATH_S = 20.0  # for each of its questions
 
 
 class ProcessService:
@@ -239,6 +245,26 @@ class ProcessService:
             listener=None if listener is None else Listener(**listener),
             argv=tuple(argv),
         )
+
+    def aftermath(self, role: Role, invocation_id: str, *, since_s: float) -> Aftermath:
+        """The end of the launch's log, and what kernel and GPUs tell who we are."""
+        kernel = self._told(aftermath.kernel_log(since_s), lambda why: KernelLog(problem=why))
+        if not kernel.lines and not kernel.problem and not self._told(aftermath.is_kernel_log_kept(), lambda _: False):
+            kernel = KernelLog(problem="no kernel messages can be read here")
+        return Aftermath(
+            unit=self._entry.unit if role == "production" else self._entry.trial_unit,
+            main_pid=self._launches.main_pid,
+            journal=self._launches.last_words(invocation_id),
+            kernel=kernel,
+            gpus=self._told(nvidia.state(), lambda why: GpuState(problem=why)),
+        )
+
+    def _told(self, question: Command[Answer], otherwise: Callable[[str], Answer]) -> Answer:
+        """Its answer within a bound, or what stands for one that could not be had."""
+        try:
+            return LocalHost(self._entry.host).run(question, deadline_s=AFTERMATH_S)
+        except HostFault as fault:
+            return otherwise(fault.fact)
 
     def _look(self) -> dict[str, Any]:
         """What is there before a hold begins: nothing of ours."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from orchestrator.core.commands import Answer, Command, Reply
+from orchestrator.core.commands import Answer, Command, Reply, aftermath, nvidia
 from orchestrator.core.commands.engine import PARSER_S, check_units
 from orchestrator.core.commands.helper import HelperCalls
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.ports import Clock, Host
 from orchestrator.core.units import (
     SIMULATED_PACKAGE,
+    Aftermath,
+    GpuState,
     HostRecord,
+    KernelLog,
     Lease,
     Observation,
     RestoreState,
@@ -21,12 +24,13 @@ from orchestrator.core.units import (
     Teardown,
     TrialUnit,
 )
-from orchestrator.errors import OutcomeUnknown
+from orchestrator.errors import HostFault, NotReached, OutcomeUnknown
 from orchestrator.hosts.helper.install import ensure_helper
 
 TAKE_S = 660.0  # a take-over restores first: the helper's own bounds for that, and a margin
 TAKE_TRIES, RETRY_EVERY_S = 3, 5.0
 MARGIN_S = 60.0  # for the round trip, and for waiting until another verb has let go of the host's lock
+AFTERMATH_S = 20.0  # for each of its questions: a driver that lost a GPU can make nvidia-smi wait for ever
 VERSION_S = 60.0  # importing nothing of the engine, but its folder may be on a slow disk
 
 _VERSIONS = (
@@ -131,6 +135,18 @@ class SystemdService:
         self._seen_journal[invocation] = before + seen.progress.journal_bytes
         return replace(seen, progress=replace(seen.progress, journal_bytes=self._seen_journal[invocation]))
 
+    def aftermath(self, role: Role, invocation_id: str, *, since_s: float) -> Aftermath:
+        """Last words, kernel log and GPUs, each asked as root and each with a bound of its own."""
+        kernel = self._told(aftermath.kernel_log(since_s), lambda why: KernelLog(problem=why))
+        if not kernel.lines and not kernel.problem and not self._told(aftermath.is_kernel_log_kept(), lambda _: False):
+            kernel = KernelLog(problem="the host's journal keeps no kernel messages")
+        return Aftermath(
+            unit=self._entry.unit if role == "production" else self._entry.trial_unit,
+            journal=self._told(aftermath.last_words(invocation_id), lambda _: ()) if invocation_id else (),
+            kernel=kernel,
+            gpus=self._told(nvidia.state(), lambda why: GpuState(problem=why)),
+        )
+
     def restore(self, lease: Lease) -> None:
         """Ask the host to put production back by itself."""
         self._run(self._helper.restore(lease))
@@ -138,6 +154,16 @@ class SystemdService:
     def restoring(self) -> RestoreState:
         """How far the host is with that."""
         return self._run(self._helper.restoring())
+
+    def _told(self, question: Command[Answer], otherwise: Callable[[str], Answer]) -> Answer:
+        """Its answer, or what stands for one that the host could not give; a lost link is nobody's answer."""
+        try:
+            asked = self._helper.ask(question, user=None, deadline_s=AFTERMATH_S)
+            return self._run(asked, deadline_s=AFTERMATH_S + MARGIN_S)
+        except (OutcomeUnknown, NotReached):
+            raise
+        except HostFault as fault:
+            return otherwise(fault.fact)
 
     @property
     def _helper(self) -> HelperCalls:

@@ -13,6 +13,8 @@ from orchestrator.core.flags import DEPLOYMENT, argv
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.start import unit as unit_text
 from orchestrator.core.units import (
+    Aftermath,
+    GpuState,
     Holder,
     HostRecord,
     Lease,
@@ -122,6 +124,18 @@ class SimService:
             progress=progress,
             listener=self._listener(run, now),
             argv=run.argv if run.is_running(now) else (),
+        )
+
+    def aftermath(self, role: Role, invocation_id: str, *, since_s: float) -> Aftermath:  # noqa: ARG002
+        """The journal of the invocation; kernel and GPUs have nothing to tell."""
+        self._settle()
+        now = self._clock.monotonic()
+        run = next((run for run in self._machine.runs if run.invocation_id == invocation_id), None)
+        return Aftermath(
+            unit=self._entry.unit if role == "production" else self._entry.trial_unit,
+            main_pid=run.pid if run else 0,
+            journal=tuple(run.lines(self._clock, now)) if run else (),
+            gpus=GpuState(answering={index: f"0000:{index + 1:02x}:00" for index in range(self._machine.gpus)}),
         )
 
     def restoring(self) -> RestoreState:

@@ -52,6 +52,11 @@ class Held:
         return self._left_s <= 0
 
     @property
+    def silent_s(self) -> float:
+        """For how long the host has not answered (s); 0 while it does."""
+        return 0.0 if self._lost_at is None else self._clock.monotonic() - self._lost_at
+
+    @property
     def until(self) -> str:
         """When it runs out unless it is renewed: ``07:20:31 UTC``."""
         return f"{self._clock.now() + timedelta(seconds=self._left_s):%H:%M:%S} UTC"

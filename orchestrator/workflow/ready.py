@@ -35,10 +35,11 @@ class Ready:
 class StartFailed(Exception):
     """A start that did not; carries the class and how long it took (s). Never leaves ``workflow``."""
 
-    def __init__(self, failure: Failure, seconds: float) -> None:
+    def __init__(self, failure: Failure, seconds: float, invocation_id: str) -> None:
         super().__init__(failure.explanation)
         self.failure = failure
         self.seconds = seconds
+        self.invocation_id = invocation_id
 
 
 def wait_ready(
@@ -69,10 +70,11 @@ def wait_ready(
         if watched.phase != phase:
             phase = watched.phase
             on_phase(phase, now - watched.started_at)
-        if step.do == "ask" and doors.engine.ask_tokens(timeout_s=PROBE_TIMEOUT_S).answered:
-            return _confirm(doors, held, role, watched, cursor, asked=asked, limits=limits)
         if step.do == "ask":
-            step = readiness.unanswered(watched, clock.monotonic(), limits)
+            probe = doors.engine.ask_tokens(timeout_s=PROBE_TIMEOUT_S)
+            if probe.answered:
+                return _confirm(doors, held, role, watched, cursor, asked=asked, limits=limits)
+            watched, step = readiness.unanswered(watched, probe.detail, clock.monotonic(), limits)
         if step.failure is not None:
             raise _failed(doors, watched, step.failure)
         clock.sleep(POLL_S, cancel)
@@ -112,4 +114,4 @@ def _confirm(
 
 
 def _failed(doors: Doors, watched: Watched, failure: Failure) -> StartFailed:
-    return StartFailed(failure, doors.clock.monotonic() - watched.started_at)
+    return StartFailed(failure, doors.clock.monotonic() - watched.started_at, watched.invocation_id)

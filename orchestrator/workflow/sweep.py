@@ -122,7 +122,13 @@ def _locked(job: Job, tell: Teller, touched: Touched) -> bool:
         as_assumed(entry, survey)
         units = _verify(job, held)
         bench = Bench(
-            doors=job.doors, held=held, entry=entry, workload=job.sweep.workload, tell=tell, cancel=job.cancel
+            doors=job.doors,
+            held=held,
+            entry=entry,
+            workload=job.sweep.workload,
+            tell=tell,
+            cancel=job.cancel,
+            gpus=None if survey.gpus is None else len(survey.gpus),
         )
         build = build_of(entry, survey)
         same_build(job.run, job.past.build if job.past else None, build)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from orchestrator.core.commands.helper import HELPER_PATH
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.ports import Cancel, Doors
+from orchestrator.core.start import failures
 from orchestrator.core.start.clearing import judge
-from orchestrator.core.units import Role, TrialUnit, UnitState
+from orchestrator.core.units import RestoreState, Role, TrialUnit, UnitState
 from orchestrator.errors import HostFault, NotReached, OutcomeUnknown, RestoreFailed, RestoreUnderWay
+from orchestrator.workflow.aftermath import explained, host_word
 from orchestrator.workflow.lease import Held
 from orchestrator.workflow.ready import StartFailed, wait_ready
 
@@ -129,7 +131,7 @@ def restore(
         state = held.ask(doors.service.restoring, leave, ours=False)
         elapsed = doors.clock.monotonic() - began
         if state.phase == "failed":
-            raise _restore_failed(entry, state.detail, (), _by_hand(entry))
+            raise _restore_failed(entry, state.detail, _last_words(doors, held, state, elapsed), _by_hand(entry))
         if state.phase in {"restored", "nothing-to-restore"}:
             break
         on_phase(state.detail or "restoring", elapsed)
@@ -138,6 +140,15 @@ def restore(
         return replace(stopped_as_before(entry), seconds=elapsed)
     put = gate(doors, held, entry, state.production, abandon=abandon, on_phase=on_phase)
     return replace(put, seconds=doors.clock.monotonic() - began)
+
+
+def _last_words(doors: Doors, held: Held, state: RestoreState, since_s: float) -> tuple[str, ...]:
+    """What production died of when the host started it, in its own words; nothing where they tell no cause."""
+    if state.production is None or state.production.active_state != "failed":
+        return ()
+    told = host_word(doors, held, "production", state.production.invocation_id, since_s=since_s)
+    cause = failures.from_journal(told.journal)
+    return cause.evidence if cause else ()
 
 
 def stopped_as_before(entry: ServiceEntry) -> Put:
@@ -171,10 +182,18 @@ def gate(
             on_phase=on_phase,
         )
     except StartFailed as failed:
-        failure = failed.failure
+        failure = explained(
+            doors,
+            held,
+            "production",
+            failed.failure,
+            invocation_id=failed.invocation_id,
+            since_s=failed.seconds,
+            gpus=entry.host.gpus,
+        )
         raise _restore_failed(
             entry,
-            f"it was started and does not serve: {failure.explanation}",
+            f"it was started and does not serve: {failure.explanation} ({failure.name})",
             failure.evidence,
             f"{failure.next_step}\nits journal:\n  {_on_host(entry)}journalctl -u {entry.unit} -n 200\n"
             f"once that is cured:\n  {_on_host(entry)}sudo systemctl restart {entry.unit}",

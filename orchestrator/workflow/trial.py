@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,11 +14,12 @@ from orchestrator.core.judge.figures import figures
 from orchestrator.core.load.levels import digest, say_ok, warm_up, with_nonce
 from orchestrator.core.ports import Cancel, Doors, LoadProgress
 from orchestrator.core.results import GpuSample, LoadOutcome
-from orchestrator.core.start import failures, readiness
+from orchestrator.core.start import aftermath, failures, readiness
 from orchestrator.core.start.failures import Failure
 from orchestrator.core.units import Role, TrialUnit
 from orchestrator.core.workload import LevelSpec, Workload
-from orchestrator.errors import BenchFault
+from orchestrator.errors import BenchFault, NotReached, OutcomeUnknown
+from orchestrator.workflow.aftermath import explained, host_word
 from orchestrator.workflow.lease import Held
 from orchestrator.workflow.ready import Ready, StartFailed, wait_ready
 from orchestrator.workflow.switch import Ground, leave_production_alone, start_trial, stop_and_clear
@@ -37,6 +39,7 @@ class Bench:
     tell: Teller
     cancel: Cancel
     ground: Ground = field(default_factory=Ground)
+    gpus: int | None = None  # at the survey; None where nvidia-smi did not say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +76,8 @@ def run_launch(
     ``same_as(trial, settings)`` names an earlier config that ran with the same effective settings, if one did.
     The engine is left running: the next launch or the restore stops it.
     """
-    tell, clock = bench.tell, bench.doors.clock
-    tell(
+    clock = bench.doors.clock
+    bench.tell(
         events.LaunchStarted,
         trial=launch.trial,
         launch=launch.launch,
@@ -83,36 +86,51 @@ def run_launch(
         build=launch.build,
     )
     began = clock.monotonic()
-
-    def phase(name: str, elapsed_s: float) -> None:
-        tell(events.LaunchPhase, trial=launch.trial, launch=launch.launch, phase=name, elapsed_s=elapsed_s)
-
-    phase("stopping", 0.0)
+    _phase(bench, launch, "stopping")
     stop_and_clear(bench.doors, bench.held, bench.ground, replaces, cancel=bench.cancel)
-    phase("starting", clock.monotonic() - began)
-    try:
-        invocation = start_trial(bench.doors, bench.held, launch.unit)
-        ready = wait_ready(
-            bench.doors,
-            bench.held,
-            "trial",
-            invocation,
-            asked=launch.config.flags,
-            limits=bench.entry.startup,
-            cancel=bench.cancel,
-            on_phase=phase,
-        )
-    except StartFailed as failed:
-        _is_its_own(bench)
-        _tell_failure(bench, launch, failed.failure, failed.seconds)
-        return Ended(failure=failed.failure)
-    ready_at = clock.monotonic()
-    _tell_ready(bench, launch, ready)
-    twin = same_as(launch.trial, ready.settings or {})
-    if twin is not None:
-        return _set_aside(bench, launch, twin, start_s=ready_at - began)
-    ended = _measure(bench, launch, "trial", ready)
+    with _in_contact(bench, launch):
+        try:
+            ready = _start(bench, launch, began)
+        except StartFailed as failed:
+            return Ended(failure=_tell_false_start(bench, launch, failed))
+        ready_at = clock.monotonic()
+        _tell_ready(bench, launch, ready)
+        twin = same_as(launch.trial, ready.settings or {})
+        if twin is not None:
+            return _set_aside(bench, launch, twin, start_s=ready_at - began)
+        ended = _measure(bench, launch, "trial", ready)
     return replace(ended, start_s=ready_at - began, measuring_s=clock.monotonic() - ready_at)
+
+
+def _start(bench: Bench, launch: Launch, began: float) -> Ready:
+    def phase(name: str, elapsed_s: float) -> None:
+        _phase(bench, launch, name, elapsed_s)
+
+    phase("starting", bench.doors.clock.monotonic() - began)
+    invocation = start_trial(bench.doors, bench.held, launch.unit)
+    return wait_ready(
+        bench.doors,
+        bench.held,
+        "trial",
+        invocation,
+        asked=launch.config.flags,
+        limits=bench.entry.startup,
+        cancel=bench.cancel,
+        on_phase=phase,
+    )
+
+
+@contextmanager
+def _in_contact(bench: Bench, launch: Launch) -> Iterator[None]:
+    """A host that stops answering for good ends the run, and this launch with a class of its own."""
+    clock = bench.doors.clock
+    began = clock.monotonic()
+    try:
+        yield
+    except (OutcomeUnknown, NotReached) as fault:
+        lost = failures.lost_contact(fault.fact, bench.held.silent_s)
+        _tell_failure(bench, launch, lost, clock.monotonic() - began)
+        raise
 
 
 def run_reference(bench: Bench, launch: Launch, ready: Ready) -> Ended:
@@ -283,8 +301,8 @@ def _progress(bench: Bench, launch: Launch, level: LevelSpec, progress: LoadProg
     )
 
 
-def _phase(bench: Bench, launch: Launch, name: str) -> None:
-    bench.tell(events.LaunchPhase, trial=launch.trial, launch=launch.launch, phase=name, elapsed_s=0.0)
+def _phase(bench: Bench, launch: Launch, name: str, elapsed_s: float = 0.0) -> None:
+    bench.tell(events.LaunchPhase, trial=launch.trial, launch=launch.launch, phase=name, elapsed_s=elapsed_s)
 
 
 def _alive(bench: Bench, role: Role, ready: Ready) -> bool:
@@ -294,12 +312,30 @@ def _alive(bench: Bench, role: Role, ready: Ready) -> bool:
 
 
 def _tell_death(bench: Bench, launch: Launch, role: Role, ready: Ready, served_s: float) -> Failure:
-    """It was ready and is no more, ``served_s`` later."""
-    seen = bench.held.ask(lambda: bench.doors.service.watch(role, ready.cursor))
+    """It was ready and is no more, ``served_s`` later. What it wrote since is read from its end: it may be long."""
+    doors, held = bench.doors, bench.held
+    unit = held.ask(lambda: doors.service.watch(role, ready.cursor)).unit
     if role == "trial":
         _is_its_own(bench)
-    failure = failures.from_end(ready.journal + seen.lines, seen.unit)
-    _tell_failure(bench, launch, failure, None if ready.seconds is None else ready.seconds + served_s)
+    since_s = (ready.seconds or 0.0) + served_s
+    told = host_word(doors, held, role, ready.invocation_id, since_s=since_s)
+    failure = aftermath.judge(failures.from_death(told.journal, unit, ready.invocation_id), told, bench.gpus)
+    _tell_failure(bench, launch, failure, None if ready.seconds is None else since_s)
+    return failure
+
+
+def _tell_false_start(bench: Bench, launch: Launch, failed: StartFailed) -> Failure:
+    _is_its_own(bench)
+    failure = explained(
+        bench.doors,
+        bench.held,
+        "trial",
+        failed.failure,
+        invocation_id=failed.invocation_id,
+        since_s=failed.seconds,
+        gpus=bench.gpus,
+    )
+    _tell_failure(bench, launch, failure, failed.seconds)
     return failure
 
 

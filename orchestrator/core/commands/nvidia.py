@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from orchestrator.core.commands import Command, Reply
+from orchestrator.core.units import GpuState
 from orchestrator.errors import HostFault
 
 _READING = ("index", "power.draw", "utilization.gpu", "memory.used", "clocks.sm", "temperature.gpu")
@@ -83,6 +84,43 @@ def _gpus(reply: Reply) -> tuple[Gpu, ...] | None:
             index, uuid, memory, driver, name = columns
             found.append(Gpu(index=int(index), uuid=uuid, name=name, driver=driver, memory_mib=_whole(memory)))
     return tuple(sorted(found, key=lambda gpu: gpu.index))
+
+
+_LOST = re.compile(
+    r"Unable to determine the device handle|No devices were found|fallen off the bus|GPU is lost|GPU requires reset"
+    r"|ERR!|Unknown Error",
+    re.IGNORECASE,
+)
+
+
+def state() -> Command[GpuState]:
+    """Which GPUs answer, and nvidia-smi's own words about those that do not. Never raises: a failure is the answer."""
+    return Command(argv=("env", "nvidia-smi", "--query-gpu=index,pci.bus_id,name", _FORMAT), parse=_state)
+
+
+def pci_address(text: str) -> str:
+    """``00000000:3B:00.0`` and ``PCI:0000:3b:00`` as the kernel writes it: ``0000:3b:00``."""
+    domain, _, rest = text.lower().removeprefix("pci:").partition(":")
+    return f"{domain[-4:]}:{rest.partition('.')[0]}"
+
+
+def _state(reply: Reply) -> GpuState:
+    """Exit status 15: a GPU cannot be reached; 6: none was found (nvidia-smi(1)). 127: ``env`` found no nvidia-smi."""
+    if reply.returncode == 127:
+        return GpuState(problem="there is no nvidia-smi on this host")
+    lines = [line.strip() for line in (reply.text + reply.stderr.decode("utf-8", "replace")).splitlines()]
+    answering, lost = {}, []
+    for line in lines:
+        columns = [column.strip() for column in line.split(",", 2)]
+        if _LOST.search(line):
+            lost.append(line)
+        elif len(columns) == 3 and columns[0].isdigit():
+            answering[int(columns[0])] = pci_address(columns[1])
+    if reply.returncode == 15 and not lost:
+        lost = lines[-2:] or ["nvidia-smi: exit status 15"]
+    if reply.returncode != 0 and not lost:
+        return GpuState(problem=(lines or [f"nvidia-smi: exit status {reply.returncode}"])[0])
+    return GpuState(answering=answering, lost=tuple(lost))
 
 
 def _is_absent(reply: Reply) -> bool:

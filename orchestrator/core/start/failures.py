@@ -1,21 +1,18 @@
 """Why an engine failed: classes with their evidence, in words, and what may be done next.
 
-The journal decides before the exit status does: SGLang's parent SIGKILLs itself when a child fails, so systemd's
-``9/KILL`` says nothing about the host's own OOM killer. The first matching row wins, and rows that only say
-*something above went wrong* come last. Patterns are SGLang's own words, read in versions 0.5.3 to 0.5.23.
+The journal (``failure_rows``) decides before the exit status does: SGLang's parent SIGKILLs itself when a child fails,
+so systemd's ``9/KILL`` says nothing about the host's own OOM killer. What only kernel and GPUs can tell is added by
+``aftermath``, once a failure is certain.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
+from orchestrator.core.start.failure_rows import ROWS, Row, Stage, Verdict
 from orchestrator.core.units import UnitState
-
-Verdict = Literal["infeasible", "environment", "unknown"]
-Stage = Literal["start", "load", "capture", "serve"]
 
 KEEP_LINES = 6
 TRACEBACK_LINES = 60  # a traceback that began further up is another one's
@@ -32,167 +29,9 @@ class Failure:
     evidence: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One class. ``stages`` narrows where in a start the pattern counts; ``terminal``: the engine will not recover,
-    even if its process is still there (a port clash leaves the server hanging with everything loaded)."""
-
-    name: str
-    pattern: str
-    verdict: Verdict
-    explanation: str
-    next_step: str
-    stages: tuple[Stage, ...] = ("start", "load", "capture", "serve")
-    terminal: bool = True
-
-
-_OOM = r"torch\.(cuda\.)?OutOfMemoryError|CUDA out of memory"
-
-ROWS: tuple[Row, ...] = (
-    Row(
-        name="bad-flag",
-        pattern=r"error: (unrecognized arguments|ambiguous option|argument .*(invalid choice|expected one argument))",
-        verdict="infeasible",
-        explanation="the installed engine does not know a flag or a value",
-        next_step="compare the flag with the installed version: tune plan shows the spelling it would use",
-    ),
-    Row(
-        name="model-no-pp",
-        pattern=r"Pipeline Parallel is not compatible with this model",
-        verdict="infeasible",
-        explanation="this version cannot split this model into pipeline stages",
-        next_step="a newer engine (Kimi K2.5/K2.6: 0.5.10 or later), or pp-size 1",
-    ),
-    Row(
-        name="pp-partition",
-        pattern=r"does not match (pp_size|num_hidden_layers)",
-        verdict="infeasible",
-        explanation="SGLANG_PP_LAYER_PARTITION does not fit pp-size or the number of layers",
-        next_step="one count per stage, their sum the model's layers",
-    ),
-    Row(
-        name="stale-gpu",
-        pattern=r"The memory capacity is unbalanced",
-        verdict="environment",
-        explanation="one GPU had less free memory than the others: nearly always leftovers of an earlier process",
-        next_step="nvidia-smi names who holds the memory; free it, then resume the run",
-    ),
-    Row(
-        name="kv-too-small",
-        pattern=r"Not enough memory\. Please try to increase --mem-fraction-static|Loaded weights leave no GPU memory"
-        r"|Memory pool size is too small",
-        verdict="infeasible",
-        explanation="the KV cache does not fit beside the weights",
-        next_step="a larger mem-fraction-static, or a layout that splits the layers further (pp-size)",
-    ),
-    Row(
-        name="load-oom",
-        pattern=_OOM,
-        verdict="infeasible",
-        explanation="a GPU ran out of memory while the weights were loaded",
-        next_step="a layout with fewer weights per GPU: more GPUs, or a smaller quantisation",
-        stages=("start", "load"),
-    ),
-    Row(
-        name="graph-oom",
-        pattern=_OOM + r"|Capture cuda graph failed",
-        verdict="infeasible",
-        explanation="a GPU ran out of memory while CUDA graphs were captured",
-        next_step="a lower mem-fraction-static, or a smaller cuda-graph-max-bs",
-        stages=("capture",),
-    ),
-    Row(
-        name="run-oom",
-        pattern=_OOM,
-        verdict="infeasible",
-        explanation="a GPU ran out of memory under load",
-        next_step="a lower mem-fraction-static or a lower concurrency for this config",
-        stages=("serve",),
-    ),
-    Row(
-        name="port-in-use",
-        pattern=r"[Aa]ddress already in use|EADDRINUSE|Port is already in use|is used by a process already",
-        verdict="environment",
-        explanation="somebody else listens on a port the engine needs; it may hang there with everything loaded",
-        next_step="ss -ltnp on the host names the listener",
-    ),
-    Row(
-        name="nccl",
-        pattern=r"NCCL error|ncclUnhandledCudaError|Watchdog caught collective operation timeout"
-        r"|ProcessGroupNCCL.*(error|abort)",
-        verdict="unknown",
-        explanation="the GPUs' collective communication failed",
-        next_step="the kernel log (Xid, PCIe errors) and NCCL_DEBUG=INFO say more",
-    ),
-    Row(
-        name="watchdog",
-        pattern=r"[Ww]atchdog timeout",
-        verdict="unknown",
-        explanation="a forward pass hung, or kernels were compiled inside one, for longer than the watchdog allows",
-        next_step="a higher watchdog-timeout for a first start; else the py-spy dump above",
-    ),
-    Row(
-        name="shm-full",
-        pattern=r"Bus error|exit code: -7\b",
-        verdict="environment",
-        explanation="the shared-memory mount is full, usually of segments leaked by killed runs",
-        next_step="df -h /dev/shm on the host",
-    ),
-    Row(
-        name="host-oom",
-        pattern=r"oom-kill|Out of memory: Killed process",
-        verdict="environment",
-        explanation="the host's own memory ran out and the kernel killed a process",
-        next_step="less loader parallelism, or more free RAM",
-    ),
-    Row(
-        name="warmup-fail",
-        pattern=r"Initialization failed\. warmup error",
-        verdict="unknown",
-        explanation="the engine's own first request failed or took longer than SGLANG_WARMUP_TIMEOUT",
-        next_step="the traceback above it",
-    ),
-    Row(
-        name="cuda-fault",
-        pattern=r"illegal memory access|device-side assert|CUBLAS_STATUS|no kernel image",
-        verdict="unknown",
-        explanation="a CUDA kernel failed on this GPU architecture",
-        next_step="another attention-backend or moe-runner-backend; the engine's issue tracker",
-    ),
-    Row(
-        name="model-missing",
-        pattern=r"Repo id must be in the form|is not a local folder and is not a valid model identifier"
-        r"|outgoing traffic has been disabled",
-        verdict="infeasible",
-        explanation="the model folder is not there (the engine takes its path for a repository name)",
-        next_step="check model-path and HF_HOME on the host",
-    ),
-    Row(
-        name="rejected-combo",
-        pattern=r"^\s*(\w+\.)*(AssertionError|ValueError)\b",
-        verdict="infeasible",
-        explanation="the engine refused this combination of flags before loading anything",
-        next_step="the message says which; it will not do better a second time",
-        stages=("start",),
-        terminal=False,
-    ),
-    Row(
-        name="child-died",
-        pattern=r"scheduler died during initialization|scheduler is dead|[Ss]ubprocess .*crashed with exit code",
-        verdict="unknown",
-        explanation="a scheduler process died",
-        next_step="the first traceback in the journal; exit code -9 without one points at the kernel log",
-    ),
-    Row(
-        name="generic",
-        pattern=r"Scheduler hit an exception|Received sigquit from a child process",
-        verdict="unknown",
-        explanation="a child process of the engine failed",
-        next_step="the first traceback in the journal",
-    ),
-)
-
 _COMPILED = tuple((row, re.compile(row.pattern)) for row in ROWS)
+_HOST_OOM = next(row for row in ROWS if row.name == "host-oom")
+_OWN = frozenset(row.name for row in ROWS if row.is_own)
 _ANY = re.compile("|".join(f"(?:{row.pattern})" for row in ROWS))
 
 # Where in a start a line stands: once a mark was seen, the stage holds until the next mark.
@@ -203,9 +42,9 @@ _STAGE_MARKS: tuple[tuple[re.Pattern[str], Stage], ...] = (
 )
 
 
-def stages(lines: Sequence[str]) -> tuple[Stage, ...]:
-    """The stage each journal line was written in."""
-    current: Stage = "start"
+def stages(lines: Sequence[str], began: Stage = "start") -> tuple[Stage, ...]:
+    """The stage each journal line was written in; ``began``: the stage before the first of them."""
+    current = began
     found: list[Stage] = []
     for line in lines:
         for mark, stage in _STAGE_MARKS:
@@ -220,12 +59,18 @@ def is_suspicious(line: str) -> bool:
     return _ANY.search(line) is not None
 
 
-def from_journal(lines: Sequence[str], *, terminal_only: bool = False) -> Failure | None:
+def is_own(failure: Failure) -> bool:
+    """The cause is known to be the start's own: no kernel message or lost GPU could explain it better."""
+    return failure.name in _OWN
+
+
+def from_journal(lines: Sequence[str], *, terminal_only: bool = False, began: Stage = "start") -> Failure | None:
     """The class the journal speaks of, or None.
 
     ``terminal_only``: consider just what an engine never recovers from, for use while its process still lives.
+    ``began``: the stage before the first line, for a journal that is kept from there on.
     """
-    where = stages(lines)
+    where = stages(lines, began)
     for row, pattern in _COMPILED:
         if terminal_only and not row.terminal:
             continue
@@ -235,35 +80,27 @@ def from_journal(lines: Sequence[str], *, terminal_only: bool = False) -> Failur
     return None
 
 
-def from_end(lines: Sequence[str], unit: UnitState) -> Failure:
+def from_end(lines: Sequence[str], unit: UnitState, *, began: Stage = "start") -> Failure:
     """The class of an engine whose process has ended: from its journal, else from how systemd saw it end."""
-    found = from_journal(lines)
+    tail = _tail(lines)
+    if unit.result == "start-limit-hit":  # of this start there is no journal: the lines are an earlier one's
+        return _start_limit(lines)
+    found = from_journal(lines, began=began)
     if found is not None:
         return found
-    tail = _tail(lines)
-    if unit.result == "start-limit-hit":
-        return Failure(
-            name="start-limit",
-            verdict="environment",
-            explanation="systemd refuses to start the unit again so soon",
-            next_step=f"systemctl reset-failed, then start; it failed {unit.n_restarts} times before",
-            evidence=tail,
-        )
+    if unit.result == "oom-kill":
+        return _failure(_HOST_OOM, tail)
+    has_served = "serve" in stages(lines, began)
     if unit.exec_main_code == 1 and unit.exec_main_status == 0:
-        return Failure(
-            name="exit-0",
-            verdict="unknown",
-            explanation="the engine ended by itself, with success, before it served anything",
-            next_step="an ExecStart that forks or prints its version ends like this",
-            evidence=tail,
-        )
+        return _left_by_itself(tail, has_served=has_served)
     if unit.exec_main_code in {2, 3}:
+        return _killed(tail, unit)
+    if unit.exec_main_code == 0 and unit.result == "success":
         return Failure(
-            name="killed",
-            verdict="unknown",
-            explanation=f"the main process was killed by signal {unit.exec_main_status}; SGLang kills itself with 9"
-            " when a child fails",
-            next_step="the journal of the invocation, then the kernel log",
+            name="stopped",
+            verdict="environment",
+            explanation="the unit was stopped by somebody else",
+            next_step="journalctl -u of the unit says when; nothing of ours stops it while it starts or serves",
             evidence=tail,
         )
     return Failure(
@@ -273,6 +110,61 @@ def from_end(lines: Sequence[str], unit: UnitState) -> Failure:
         next_step="the journal of the invocation",
         evidence=tail,
     )
+
+
+def _start_limit(lines: Sequence[str]) -> Failure:
+    cause = from_journal(lines)
+    why = f"; it died of this each time: {cause.explanation}" if cause else ""
+    return Failure(
+        name="start-limit",
+        verdict="environment",
+        explanation=f"systemd refuses to start the unit again: it failed too often in too short a time{why}",
+        next_step=cause.next_step if cause else "systemctl reset-failed, then start it and read its journal",
+        evidence=cause.evidence if cause else _tail(lines),
+    )
+
+
+def _left_by_itself(tail: tuple[str, ...], *, has_served: bool) -> Failure:
+    if has_served:
+        return Failure(
+            name="exit-0-while-serving",
+            verdict="environment",
+            explanation="the engine ended by itself, with success, while it served: somebody told it to",
+            next_step="SIGTERM to its main process ends it like this; journalctl around that time may say whose",
+            evidence=tail,
+        )
+    return Failure(
+        name="exit-0-at-once",
+        verdict="unknown",
+        explanation="the engine ended by itself, with success, before it served anything",
+        next_step="an ExecStart that forks, or only prints its help or version, ends like this",
+        evidence=tail,
+    )
+
+
+def _killed(tail: tuple[str, ...], unit: UnitState) -> Failure:
+    number = unit.exec_main_status
+    own = "; SGLang kills itself with 9 when a child fails" if number == 9 else ""
+    return Failure(
+        name="killed",
+        verdict="unknown",
+        explanation=f"the main process was killed by signal {number}{own}",
+        next_step="the journal of the invocation, then the kernel log",
+        evidence=tail,
+    )
+
+
+def from_death(lines: Sequence[str], unit: UnitState, invocation_id: str) -> Failure:
+    """The class of an engine that was ready and is no more. ``lines``: the end of its journal, all of them of serving.
+
+    It may have been started again meanwhile, by its own unit (``Restart=``) or by somebody.
+    """
+    if unit.invocation_id in {"", invocation_id}:
+        return from_end(lines, unit, began="serve")
+    found = from_journal(lines, began="serve")
+    if found is not None:
+        return found
+    return crash_loop(lines, unit) if unit.n_restarts else replaced(lines, invocation_id, unit.invocation_id)
 
 
 def crash_loop(lines: Sequence[str], unit: UnitState) -> Failure:
@@ -286,6 +178,15 @@ def crash_loop(lines: Sequence[str], unit: UnitState) -> Failure:
         next_step=cause.next_step if cause else "the journal of the invocation",
         evidence=cause.evidence if cause else _tail(lines),
     )
+
+
+def with_last_words(failure: Failure, lines: Sequence[str]) -> Failure:
+    """A failure that was seen without a line of its journal, once there are some: a crash loop with what it dies of."""
+    cause = from_journal(lines) if failure.name == "crash-loop" else None
+    if cause is None:
+        return replace(failure, evidence=_tail(lines))
+    explanation = f"{failure.explanation}: {cause.explanation}"
+    return replace(cause, name=failure.name, explanation=explanation)
 
 
 def replaced(lines: Sequence[str], expected: str, found: str) -> Failure:
@@ -309,26 +210,43 @@ def foreign_listener(pid: int, command: str) -> Failure:
     )
 
 
-def no_progress(lines: Sequence[str], seconds: float) -> Failure:
-    """Nothing moved: no journal line, CPU time, IO or GPU memory."""
+def no_progress(lines: Sequence[str], seconds: float, phase: str, said: str = "") -> Failure:
+    """Nothing moved: no journal line, CPU time, IO or GPU memory. ``said``: what came of our last request."""
     return Failure(
         name="timeout-no-progress",
         verdict="unknown",
-        explanation=f"nothing moved for {seconds:.0f} s: no journal line, CPU time, IO or GPU memory",
-        next_step="the last journal lines say where it stands",
+        explanation=f"nothing moved for {seconds:.0f} s in the phase {phase}: no journal line, CPU time, IO or GPU"
+        f" memory{_our_request(said)}",
+        next_step="the last journal lines say where it stands; a larger startup.no-progress only if it was merely slow",
         evidence=_tail(lines),
     )
 
 
-def timeout(lines: Sequence[str], seconds: float) -> Failure:
-    """Still not ready after the whole time allowed for a start."""
+def timeout(lines: Sequence[str], seconds: float, phase: str, said: str = "") -> Failure:
+    """Still not ready after the whole time allowed for a start, although things moved."""
     return Failure(
         name="timeout",
         verdict="unknown",
-        explanation=f"not ready after {seconds:.0f} s, the whole time allowed",
+        explanation=f"not ready after {seconds:.0f} s, the whole time allowed; it stood in the phase {phase}"
+        f"{_our_request(said)}",
         next_step="a larger startup.timeout if the last lines still make progress",
         evidence=_tail(lines),
     )
+
+
+def lost_contact(fact: str, seconds: float) -> Failure:
+    """The host no longer answered while this launch was under way; ``seconds``: how long it was waited for."""
+    return Failure(
+        name="lost-contact",
+        verdict="environment",
+        explanation=f"the host stopped answering and was waited for in vain for {seconds:.0f} s",
+        next_step="once it answers: tune doctor, then resume the run; this config is started again",
+        evidence=(fact,),
+    )
+
+
+def _our_request(said: str) -> str:
+    return f"; it listens, and our last request came to: {said}" if said else ""
 
 
 def other_engine(differences: Sequence[str]) -> Failure:

@@ -46,6 +46,8 @@ class Watched:
     phase_began: float = 0.0
     phases: Mapping[str, float] = field(default_factory=dict)  # finished phase -> s
     restarts: int | None = None
+    seen_at: float = 0.0  # the latest look
+    said: str = ""  # what came of our latest request, for people
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +60,7 @@ class Step:
 
 def begin(invocation_id: str, now: float) -> Watched:
     """The state right after the start was ordered."""
-    return Watched(invocation_id=invocation_id, started_at=now, moved_at=now, phase_began=now)
+    return Watched(invocation_id=invocation_id, started_at=now, moved_at=now, phase_began=now, seen_at=now)
 
 
 def look(watched: Watched, seen: Observation, now: float, limits: Startup) -> tuple[Watched, Step]:
@@ -70,7 +72,9 @@ def look(watched: Watched, seen: Observation, now: float, limits: Startup) -> tu
 def _judge(state: Watched, seen: Observation, now: float, limits: Startup) -> Step:
     unit = seen.unit
     if unit.invocation_id and unit.invocation_id != state.invocation_id:
-        if state.restarts is not None and unit.n_restarts > state.restarts:
+        # systemd counts its own restarts from 0 at every start by hand: so a counter that is up, even at the first
+        # look, tells a unit that died and was started again from one that somebody has started anew.
+        if unit.n_restarts > (state.restarts or 0):
             return _fail(failures.crash_loop(state.lines, unit))
         return _fail(failures.replaced(state.lines, state.invocation_id, unit.invocation_id))
     if state.restarts is not None and unit.n_restarts > state.restarts:
@@ -89,15 +93,16 @@ def _judge(state: Watched, seen: Observation, now: float, limits: Startup) -> St
 
 def _patience(state: Watched, now: float, limits: Startup) -> Step:
     if now - state.moved_at >= limits.no_progress_s:
-        return _fail(failures.no_progress(state.lines, now - state.moved_at))
+        return _fail(failures.no_progress(state.lines, now - state.moved_at, state.phase, state.said))
     if now - state.started_at >= limits.timeout_s:
-        return _fail(failures.timeout(state.lines, now - state.started_at))
+        return _fail(failures.timeout(state.lines, now - state.started_at, state.phase, state.said))
     return Step(do="wait")
 
 
-def unanswered(state: Watched, now: float, limits: Startup) -> Step:
-    """The socket is there but our request brought no tokens: wait on, within the same limits."""
-    return _patience(state, now, limits)
+def unanswered(state: Watched, said: str, now: float, limits: Startup) -> tuple[Watched, Step]:
+    """The socket is there but our request brought no tokens (``said``: what instead): wait on, within the limits."""
+    after = replace(state, said=said)
+    return after, _patience(after, now, limits)
 
 
 def _fail(failure: Failure) -> Step:
@@ -105,7 +110,7 @@ def _fail(failure: Failure) -> Step:
 
 
 def _advance(watched: Watched, seen: Observation, now: float) -> Watched:
-    moved = bool(seen.lines) or _moved(watched.progress, seen.progress)
+    moved = bool(seen.lines) or _moved(watched.progress, seen.progress, now - watched.seen_at)
     phase, began, phases = watched.phase, watched.phase_began, dict(watched.phases)
     for line in seen.lines:
         for mark, name in _PHASES:
@@ -119,7 +124,8 @@ def _advance(watched: Watched, seen: Observation, now: float) -> Watched:
     return replace(
         watched,
         moved_at=now if moved else watched.moved_at,
-        progress=seen.progress,
+        progress=_latest(watched.progress, seen.progress),
+        seen_at=now,
         lines=(watched.lines + seen.lines)[-KEEP_JOURNAL:],
         is_suspicious=watched.is_suspicious or any(failures.is_suspicious(line) for line in seen.lines),
         phase=phase,
@@ -129,18 +135,35 @@ def _advance(watched: Watched, seen: Observation, now: float) -> Watched:
     )
 
 
-# An idle process wakes now and then; less than this between two looks is not progress.
-_CPU_NOISE_NS = 20_000_000
+# A process that waits still wakes now and then, and its event loop reads and writes a few bytes each time; less than
+# this for each second between two looks is not progress. A busy core is 1e9 ns/s; the slowest disk reads megabytes.
+_CPU_NOISE_NS_S = 20_000_000
+_IO_NOISE_BYTES_S = 4096
 
 
-def _moved(before: Progress, after: Progress) -> bool:
-    if before.cpu_ns is not None and after.cpu_ns is not None and after.cpu_ns - before.cpu_ns > _CPU_NOISE_NS:
-        return True
-    if before.io_bytes is not None and after.io_bytes is not None and after.io_bytes > before.io_bytes:
-        return True
-    if after.journal_bytes > before.journal_bytes:
-        return True
-    return after.gpu_memory_mib != before.gpu_memory_mib
+def _moved(before: Progress, after: Progress, seconds: float) -> bool:
+    """Something happened between two looks. A counter that is absent in one of them says nothing."""
+    span = max(seconds, 1.0)
+    return (
+        _grew(before.cpu_ns, after.cpu_ns, _CPU_NOISE_NS_S * span)
+        or _grew(before.io_bytes, after.io_bytes, _IO_NOISE_BYTES_S * span)
+        or after.journal_bytes > before.journal_bytes
+        or (None not in {before.gpu_memory_mib, after.gpu_memory_mib} and before.gpu_memory_mib != after.gpu_memory_mib)
+    )
+
+
+def _grew(before: int | None, after: int | None, noise: float) -> bool:
+    return before is not None and after is not None and after - before > noise
+
+
+def _latest(before: Progress, after: Progress) -> Progress:
+    """Each counter as it was last known: a look that nvidia-smi did not answer must not hide what happens meanwhile."""
+    return Progress(
+        cpu_ns=before.cpu_ns if after.cpu_ns is None else after.cpu_ns,
+        io_bytes=before.io_bytes if after.io_bytes is None else after.io_bytes,
+        journal_bytes=after.journal_bytes,
+        gpu_memory_mib=before.gpu_memory_mib if after.gpu_memory_mib is None else after.gpu_memory_mib,
+    )
 
 
 # The engine rewrites many settings silently; these it never does, so a difference means another engine.

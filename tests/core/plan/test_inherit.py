@@ -7,7 +7,7 @@ import pytest
 from orchestrator.core.config import Config, FlagValue
 from orchestrator.core.flags import Facts, find
 from orchestrator.core.plan.inherit import CLASSES, FRACTION, cannot_do_better
-from orchestrator.core.start import failures
+from orchestrator.core.start.failure_rows import ROWS
 from tests.core.sweeps import K26
 
 FACTS = Facts(version="0.5.23", gpus=8, model=K26)
@@ -75,5 +75,5 @@ def test_a_fraction_that_the_engine_computes_depends_on_the_graphs() -> None:
 
 
 def test_every_name_is_a_class_and_a_flag() -> None:
-    assert set(CLASSES) <= {row.name for row in failures.ROWS}
+    assert set(CLASSES) <= {row.name for row in ROWS}
     assert all(find(name) is not None for rule in CLASSES.values() for name in rule.neutral)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from orchestrator.core.inventory import Startup
 from orchestrator.core.start import readiness
 from orchestrator.core.start.readiness import Step, Watched
@@ -100,12 +104,71 @@ def test_nothing_moving_is_told_apart_from_slow() -> None:
     _, step = look((1, seen(None, "Load weight begin", cpu_ns=5)), (300, still), (301.5, still))
     assert step.failure is not None
     assert step.failure.name == "timeout-no-progress"
-    _, step = look((1, seen(cpu_ns=5)), (300, seen(cpu_ns=10**9)), (301.5, seen(cpu_ns=10**9)))
+    _, step = look((1, seen(cpu_ns=5)), (300, seen(cpu_ns=10**10)), (301.5, seen(cpu_ns=10**10)))
     assert step.do == "wait"
 
 
+def moves(*looks: Progress) -> bool:
+    """Whether a second look each, at the very end of our patience, shows that something moved."""
+    watched = readiness.begin("a1", 0.0)
+    for now, progress in zip((0.0, 297.0, 298.0, 299.0), (looks[0], *looks), strict=False):
+        watched, step = readiness.look(watched, replace(seen(), progress=progress), now, LIMITS)
+    _, step = readiness.look(watched, replace(seen(), progress=looks[-1]), 300.5, LIMITS)
+    return step.do == "wait"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "moved"),
+    [
+        (Progress(), Progress(), False),
+        (Progress(cpu_ns=0), Progress(cpu_ns=900_000_000), True),
+        (Progress(cpu_ns=0), Progress(cpu_ns=15_000_000), False),  # an idle process wakes now and then
+        (Progress(), Progress(cpu_ns=10**12), False),  # the first value known is no movement
+        (Progress(cpu_ns=10**12), Progress(), False),
+        (Progress(io_bytes=0), Progress(io_bytes=5_000_000), True),
+        (Progress(io_bytes=0), Progress(io_bytes=64), False),  # an event loop talks to itself
+        (Progress(io_bytes=10**9), Progress(io_bytes=10**6), False),  # a child that ended took its count with it
+        (Progress(), Progress(io_bytes=10**9), False),
+        (Progress(gpu_memory_mib=100), Progress(gpu_memory_mib=300), True),
+        (Progress(gpu_memory_mib=300), Progress(gpu_memory_mib=100), True),
+        (Progress(gpu_memory_mib=300), Progress(), False),  # nvidia-smi did not answer this time
+        (Progress(), Progress(gpu_memory_mib=300), False),
+        (Progress(journal_bytes=10), Progress(journal_bytes=11), True),
+        (Progress(journal_bytes=10), Progress(journal_bytes=10), False),
+    ],
+)
+def test_progress_is_what_moved_between_two_looks(before: Progress, after: Progress, *, moved: bool) -> None:
+    assert moves(before, after) is moved
+
+
+def test_a_look_without_a_counter_neither_moves_nor_hides_movement() -> None:
+    flapping = [Progress(gpu_memory_mib=300), Progress(), Progress(gpu_memory_mib=300)]
+    assert not moves(*flapping)
+    assert moves(Progress(gpu_memory_mib=300), Progress(), Progress(gpu_memory_mib=420))
+    assert moves(Progress(cpu_ns=0), Progress(), Progress(cpu_ns=2_000_000_000))
+
+
+def test_a_timeout_says_where_it_stood_and_what_our_request_came_to() -> None:
+    watched, step = look((1, seen(None, "Uvicorn running on http://0.0.0.0:30000", listener=OURS)))
+    assert step.do == "ask"
+    watched, step = readiness.unanswered(watched, "HTTP 503: warming up", 2.0, LIMITS)
+    assert step == Step(do="wait")
+    _, step = readiness.unanswered(watched, "HTTP 503: warming up", 301.5, LIMITS)
+    assert step.failure is not None
+    assert step.failure.name == "timeout-no-progress"
+    assert "in the phase warm-up" in step.failure.explanation
+    assert step.failure.explanation.endswith("it listens, and our last request came to: HTTP 503: warming up")
+
+
+@pytest.mark.parametrize(("restarts", "name"), [(1, "crash-loop"), (0, "replaced")])
+def test_a_unit_that_died_before_our_first_look_is_told_from_one_started_anew(restarts: int, name: str) -> None:
+    _, step = look((1, seen(unit(invocation="b2", restarts=restarts))))
+    assert step.failure is not None
+    assert step.failure.name == name
+
+
 def test_the_whole_time_is_bounded_even_while_things_move() -> None:
-    _, step = look((1, seen(cpu_ns=0)), (1200, seen(cpu_ns=10**10)))
+    _, step = look((1, seen(cpu_ns=0)), (1199, seen(cpu_ns=0)), (1200, seen(cpu_ns=10**10)))
     assert step.failure is not None
     assert step.failure.name == "timeout"
 
