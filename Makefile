@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test fmt lint types imports unit hosts docs clean
+.PHONY: help demo test test-engine fmt lint types imports unit hosts docs clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -33,10 +33,14 @@ imports: .venv/.installed
 	$(BIN)/lint-imports
 
 unit: .venv/.installed
-	$(BIN)/pytest -m "not hosts"
+	$(BIN)/pytest -m "not hosts and not engine"
 
 hosts: .venv/.installed  ## tests on real systemd and sshd hosts (needs root, systemd-nspawn, sshd)
-	$(BIN)/pytest -m hosts -n 3 --dist worksteal
+	$(BIN)/pytest -m "hosts and not engine" -n 3 --dist worksteal
+
+test-engine: .venv/.installed  ## the same against a real SGLang on such a host: make test-engine ENGINE=DIR (about 30 min)
+	@test -n "$(ENGINE)" || { echo "make test-engine needs a real engine: make test-engine ENGINE=DIR; CONTRIBUTING.md says what DIR holds" >&2; exit 2; }
+	TUNE_BED=required TUNE_ENGINE="$(ENGINE)" $(BIN)/pytest -m engine -v -s
 
 docs: .venv/.installed  ## write docs/flags.md anew from the catalogue
 	$(BIN)/python -c 'from orchestrator.core.flags.page import catalogue_page; print(catalogue_page(), end="")' > docs/flags.md

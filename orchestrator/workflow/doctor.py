@@ -142,6 +142,7 @@ def _service(asking: _Asking, entry: ServiceEntry, entrance: Entrance, clock: Cl
         is_offline=entry.environment.get("HF_HUB_OFFLINE", "0").lower() in {"1", "true", "yes", "on"},
         model_path=str(model) if isinstance(model, str) else None,
         weights_gib=entry.model.weight_gib if entry.model else None,
+        reads_weights=entry.flags.get("load-format") != "dummy",
         working_directory=entry.working_directory,
     )
     helper = None

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
@@ -69,8 +70,8 @@ class Bed:
         keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test bed", "-f", str(self.key_file)]
         subprocess.run(keygen, check=True, timeout=30)
 
-    def host(self, name: str = "gpu1") -> BedHost:
-        """The host of that name, booted now if it is not yet."""
+    def host(self, name: str = "gpu1", shows: Mapping[str, Path] | None = None) -> BedHost:
+        """The host of that name, booted now if it is not yet; ``shows`` as in ``Container``, for its boot."""
         if name not in self._hosts:
             index = len(self._hosts)
             base = f"{NETWORK}.{self._slot}."
@@ -83,7 +84,9 @@ class Bed:
                 address=theirs,
                 key_file=self.key_file,
                 ssh_config=self.ssh_config,
-                container=Container(name=machine, root=overlay.root, folder=folder, ours=ours, theirs=theirs),
+                container=Container(
+                    name=machine, root=overlay.root, folder=folder, ours=ours, theirs=theirs, shows=shows
+                ),
                 overlay=overlay,
                 on_identity=lambda _: self._write_ssh_files(),
             )

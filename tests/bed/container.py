@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -106,8 +106,12 @@ def _ip(*words: str, enter: Sequence[str] = ()) -> str:
 class Container:
     """Boots ``root`` as machine ``name`` (at most 12 characters) and lays a /30 between here and there."""
 
-    def __init__(self, *, name: str, root: Path, folder: Path, ours: str, theirs: str) -> None:
+    def __init__(
+        self, *, name: str, root: Path, folder: Path, ours: str, theirs: str, shows: Mapping[str, Path] | None = None
+    ) -> None:
+        """``shows``: folders of this machine that are seen inside, read-only, under the paths that are the keys."""
         self.name = name
+        self._shows = shows or {}
         self.link = f"ve-{name}"
         self._root = root
         self._folder = folder
@@ -131,6 +135,7 @@ class Container:
         argv = ["sh", "-c", _ENTER_CGROUPS, "sh", str(len(groups)), *(str(group / "cgroup.procs") for group in groups)]
         argv += ["systemd-nspawn", "--quiet", f"--directory={self._root}", "--boot", f"--machine={self.name}"]
         argv += ["--network-veth", "--register=no", "--keep-unit", "--console=passive", "--link-journal=no"]
+        argv += [f"--bind-ro={folder}:{path}" for path, folder in self._shows.items()]
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
         with (self._folder / "console").open("ab") as console:
             self._nspawn = subprocess.Popen(

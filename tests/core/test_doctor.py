@@ -257,6 +257,9 @@ def test_engine_and_model() -> None:
         ("fault", "/m has no config.json"),
         ("fault", "/m is not complete: a, b, c and 1 more"),
     ]
+    bare = ModelFolder(folder="/m", has_config=True)
+    assert of_service(model=bare) == [("fault", "/m has no weights")]
+    assert of_service(model=bare, reads_weights=False) == []
 
 
 def test_what_is_left_is_judged_only_when_nobody_can_need_it() -> None:

@@ -14,6 +14,7 @@ from orchestrator.core.inventory import HostEntry, ServiceEntry
 from orchestrator.core.start.render import render_unit
 from orchestrator.core.units import TrialUnit
 from orchestrator.errors import HostFault
+from orchestrator.hosts.helper.tune_helper import SLOW
 from orchestrator.hosts.process import ProcessService
 from orchestrator.sim.environment import make_environment
 from tests.bed import BedHost
@@ -80,7 +81,7 @@ def test_a_parser_that_does_not_answer_is_ended_at_its_bound(gpu1: BedHost) -> N
     service(gpu1.entry).record()  # puts the helper there
     told = tell(gpu1, "ask", user="", argv=["sh", "-c", "echo begun; sleep 987"], stdin="", deadline_s=1)
     assert told["kind"] == "host"
-    assert told["fact"] == "it did not answer within 1 s and was ended"
+    assert told["fact"] == SLOW.format(1.0)
     assert gpu1.attempt("pgrep -f 'sleep 98[7]'").stdout == ""
     nobody = tell(gpu1, "ask", user="no-such-person", argv=["true"], stdin="", deadline_s=1)
     assert nobody["fact"] == "there is no account no-such-person on this host"

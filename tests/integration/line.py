@@ -97,15 +97,23 @@ class Going:
 
 @dataclass
 class Line:
-    """One host, one project."""
+    """One host, one project. ``patience_s`` is how long a ``tune`` may take."""
 
     host: BedHost
     folder: Path
+    unit: str = UNIT
+    patience_s: float = 300.0
 
     def tune(self, *words: str, check: int | None = 0) -> subprocess.CompletedProcess[str]:
         """Run ``tune`` to its end; ``check`` is the exit code it must have (None: any)."""
         done = subprocess.run(
-            self._argv(words), capture_output=True, text=True, timeout=300, cwd=self.folder, check=False
+            self._argv(words),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=self.patience_s,
+            cwd=self.folder,
+            check=False,
         )
         if check is not None and done.returncode != check:
             raise AssertionError(f"tune {' '.join(words)} gave {done.returncode}:\n{done.stdout}\n{done.stderr}")
@@ -135,7 +143,7 @@ class Line:
 
     def production(self) -> dict[str, str]:
         """systemd's view of the production unit."""
-        text = self.host.sh(f"systemctl show {UNIT} -p ActiveState,MainPID,InvocationID,NRestarts")
+        text = self.host.sh(f"systemctl show {self.unit} -p ActiveState,MainPID,InvocationID,NRestarts")
         return dict(line.split("=", 1) for line in text.split())
 
     def etc(self) -> str:

@@ -11,8 +11,9 @@ from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.units import TrialUnit
 from orchestrator.errors import HostFault
 
-PARSER_S = 60.0
-"""SGLang imports most of itself before it can parse a command line: 11 to 15 s on a small machine."""
+PARSER_S = 180.0
+"""SGLang imports most of itself before it can parse a command line: 11 to 15 s on a small machine that does nothing
+else, a minute and more on one that does, or from a folder that is not in the page cache yet."""
 
 LAUNCH_MODULE = "sglang.launch_server"
 

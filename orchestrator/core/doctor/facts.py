@@ -165,6 +165,7 @@ class Service:
     is_offline: bool  # HF_HUB_OFFLINE: nothing is downloaded at start
     model_path: str | None
     weights_gib: float | None = None  # by the inventory
+    reads_weights: bool = True  # load-format dummy makes weights up
     production: Production | None = None
     has_user: bool | None = None
     has_folder: bool | None = None

@@ -103,13 +103,17 @@ def _model(facts: Service) -> Iterator[Row]:
             text = f"{where}: the first start would download it"
             yield "warning", text, f"hf download {path}, as {facts.user or 'root'}, before the night"
         return
-    yield from _files(seen, path)
+    yield from _files(seen, path, facts.reads_weights)
 
 
-def _files(seen: ModelFolder, path: str) -> Iterator[Row]:
+def _files(seen: ModelFolder, path: str, reads_weights: bool) -> Iterator[Row]:
     again = "download it again; a start would end with a message that does not say this"
     if not seen.has_config:
         yield "fault", f"{seen.folder} has no config.json", again
+    elif not reads_weights:
+        yield "ok", f"model {path}: with load-format dummy no weights are read", None
+    if not reads_weights:
+        return
     if seen.missing:
         some = ", ".join(seen.missing[:3]) + (f" and {len(seen.missing) - 3} more" if len(seen.missing) > 3 else "")
         yield "fault", f"{seen.folder} is not complete: {some}", again

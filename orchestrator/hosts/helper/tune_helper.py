@@ -73,6 +73,7 @@ RESTORE_BOUND_S = STOP_BOUND_S + CLEAR_BOUND_S + START_WAIT_S
 RESTORE_TRIES = 5  # by the dead man's switch; then a person has to look
 REQUEST_BYTES = 8 << 20
 ANSWER_BYTES = 1 << 20  # of what a program says when it is asked
+SLOW = "the engine's python did not answer within {:.0f} s and was ended: a busy host, or a slow disk under it"
 JOURNAL_LINES, JOURNAL_BYTES, JOURNAL_LINE, JOURNAL_TAIL = 2000, 256 * 1024, 8192, 300  # a look's bounds
 
 Record = dict[str, Any]  # what record.json holds
@@ -790,9 +791,9 @@ def ask(request: Request) -> Answer:
             argv, input=given, capture_output=True, timeout=bound_s + 15, check=False, env=ENVIRONMENT
         )
     except subprocess.TimeoutExpired as error:
-        raise Refused("host", f"{request['argv'][0]} did not answer within {bound_s:.0f} s") from error
+        raise Refused("host", SLOW.format(bound_s)) from error
     if done.returncode != 0 and time.monotonic() - began >= bound_s:
-        raise Refused("host", f"it did not answer within {bound_s:.0f} s and was ended")
+        raise Refused("host", SLOW.format(bound_s))
     out, said = (stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
     return {"code": done.returncode, "stdout": out[:ANSWER_BYTES], "stderr": said[-ANSWER_BYTES:]}
 
