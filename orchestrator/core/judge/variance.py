@@ -1,0 +1,87 @@
+"""How much launches of one config differ, and levels inside a launch: two variances, estimated apart.
+
+The figures are natural logarithms of tok/s, so a standard deviation of 0.02 is 2 %. One-way random effects by
+analysis of variance, launches nested in configs, groups of unequal size (Searle, Casella, McCulloch: *Variance
+Components*, 3.6): between = (MSB - MSW) / n0, and 0 where that would be negative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchestrator.core.judge.stats import mean
+
+Launches = Sequence[Sequence[float]]  # of one config: for each launch the logarithms of its levels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise:
+    """Variances of logarithms and the degrees of freedom behind them; None where nothing was repeated.
+
+    ``launch`` is the variance of a launch's mean over ``launch_levels`` levels: what launches differ by and their
+    levels' share of it, as seen, so that a ``between`` of 0 makes nobody surer than he may be. ``source`` says in
+    words what they come from.
+    """
+
+    between: float | None  # launches of one config
+    within: float | None  # levels inside a launch
+    launch: float | None = None
+    launch_levels: float = 1.0
+    between_df: float = 0.0
+    within_df: float = 0.0
+    source: str = "this run"
+
+    def of_mean(self, levels: Sequence[int]) -> tuple[float, float] | None:
+        """Variance and degrees of freedom of the mean of launches with so many ``levels`` each.
+
+        None when launches were never repeated: what restarts differ by is then unknown.
+        """
+        if self.launch is None or not levels:
+            return None
+        within = self.within or 0.0
+        each = [max(self.launch + within * (1 / n - 1 / self.launch_levels), within / n) for n in levels]
+        return math.fsum(each) / len(each) ** 2, self.between_df
+
+
+def satterthwaite(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Sum of independent variances, each with its degrees of freedom, and those of the sum.
+
+    (sum v)^2 / sum(v^2 / df): Satterthwaite 1946. With a sum of 0 the fewest degrees of freedom there are.
+    """
+    total = math.fsum(variance for variance, _ in parts)
+    if total <= 0:
+        return 0.0, min(df for _, df in parts)
+    return total, total**2 / math.fsum(variance**2 / df for variance, df in parts if variance > 0)
+
+
+def noise(configs: Sequence[Launches], *, source: str = "this run") -> Noise:
+    """Estimate both variances over all configs; each config's own speed is its own affair."""
+    kept = [[list(launch) for launch in launches if launch] for launches in configs]
+    levels = [launch for launches in kept for launch in launches]
+    within_df = sum(len(launch) - 1 for launch in levels)
+    within_squares = math.fsum((value - mean(launch)) ** 2 for launch in levels for value in launch)
+    within = within_squares / within_df if within_df else None
+    between_df, between_squares, n0 = 0, 0.0, 0.0
+    for launches in kept:
+        if len(launches) < 2:
+            continue
+        everything = [value for launch in launches for value in launch]
+        middle = mean(everything)
+        between_df += len(launches) - 1
+        between_squares += math.fsum(len(launch) * (mean(launch) - middle) ** 2 for launch in launches)
+        n0 += len(everything) - sum(len(launch) ** 2 for launch in launches) / len(everything)
+    if not between_df:
+        return Noise(between=None, within=within, within_df=within_df, source=source)
+    n0 /= between_df
+    square = between_squares / between_df
+    return Noise(
+        between=max(0.0, (square - (within or 0.0)) / n0),
+        within=within,
+        launch=square / n0,
+        launch_levels=n0,
+        between_df=between_df,
+        within_df=within_df,
+        source=source,
+    )
