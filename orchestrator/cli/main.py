@@ -34,6 +34,8 @@ COMMANDS = {
     "init": Entry("orchestrator.cli.init:init", "tune", "Lay out a project folder to start from."),
     "plan": Entry("orchestrator.cli.plan:plan", "tune", "Show what a sweep would do; touch nothing."),
     "sweep": Entry("orchestrator.cli.sweep:sweep", "tune", "Run a sweep: deploy, measure, restore, compare."),
+    "attach": Entry("orchestrator.cli.attach:attach", "tune", "Watch a run that goes on in another terminal."),
+    "stop": Entry("orchestrator.cli.stop:stop", "tune", "Stop such a run; production is put back."),
     "render": Entry("orchestrator.cli.render:render", "tune", "Print the systemd unit of one config."),
     "bench": Entry("orchestrator.cli.bench:bench", "tune", "Measure any OpenAI-compatible endpoint."),
     "adopt": Entry("orchestrator.cli.adopt:adopt", "operate", "Write the inventory entry of a running unit."),

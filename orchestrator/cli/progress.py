@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import tzinfo
 from types import TracebackType
 from typing import Self, TextIO
@@ -65,6 +65,7 @@ class Progress:
         self._said_at: dict[str, tuple[float, float]] = {}
         self._last_phase = ""
         self._unseen = False
+        self._recalling = False
 
     def __enter__(self) -> Self:
         return self
@@ -80,6 +81,17 @@ class Progress:
             live, self._live = self._live, None
             with suppress(OSError):  # the terminal is gone: nothing to put back
                 live.stop()
+
+    @contextmanager
+    def recalling(self) -> Iterator[None]:
+        """What is told within it happened before anybody watched: what stays on screen is shown, then the board."""
+        self._recalling = True
+        try:
+            yield
+        finally:
+            self._recalling = False
+        if not self._lines and not self._unseen and self._board.is_under_way:
+            self._show()
 
     def tell(self, event: events.Event) -> None:
         """Show it. A reader or terminal that went away never ends a run: it goes on unseen."""
@@ -135,12 +147,17 @@ class Progress:
             self._print(f"  {sentence(event)}")
 
     def _redraw(self, event: events.Event) -> None:
+        if self._recalling:
+            return
         if self._live is None and not isinstance(event, events.LaunchStarted | events.RestoreBegan):
             return  # nothing runs yet, and a question may still be asked on this terminal
         wall = self._wall()
         if isinstance(event, events.LevelProgress | events.LaunchPhase) and wall - self._drawn_at < REDRAW_EVERY_S:
             return
         self._drawn_at = wall
+        self._show()
+
+    def _show(self) -> None:
         if self._live is None:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()

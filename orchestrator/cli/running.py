@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,12 +15,14 @@ import click
 from orchestrator import __version__
 from orchestrator.cli.budget import within
 from orchestrator.cli.hushed import Hushed
+from orchestrator.cli.living import living, marked
 from orchestrator.cli.logfile import LogFile
 from orchestrator.cli.progress import Progress
 from orchestrator.cli.recorded import launch_times
 from orchestrator.cli.signals import Signals, heeded
 from orchestrator.cli.streams import say
 from orchestrator.cli.terminal import width
+from orchestrator.cli.transcript import Transcript
 from orchestrator.cli.wiring import REDACTOR, pretended_doors, real_doors
 from orchestrator.core.history import RunHistory
 from orchestrator.core.plan.estimate import LaunchTimes, ends_at
@@ -27,7 +30,7 @@ from orchestrator.core.plan.plan import Plan, facts_of, plan
 from orchestrator.core.ports import Activity, Doors
 from orchestrator.core.resume import Past, may_go_on, past, unfinished
 from orchestrator.core.sweep import Sweep
-from orchestrator.errors import BadAnswer, InputRefused, TuneError
+from orchestrator.errors import BadAnswer, InputRefused, Locked, TuneError
 from orchestrator.project import Project, nearest
 from orchestrator.report.plan import plan_text
 from orchestrator.report.progress import Outlook
@@ -81,15 +84,22 @@ def _run(
     recorded: LaunchTimes,
 ) -> None:
     before = past(earlier, store.levels_done(run_id)) if earlier else None
-    screen = Progress(_outlook(made, before), plain=request.plain)
+    outlook, folder = _outlook(made, before), store.run_folder(run_id)
+    screen = Progress(outlook, plain=request.plain)
     failure: TuneError | None = None
-    with LogFile(store.run_folder(run_id)) as log, screen:
+    with (
+        marked(folder, run_id, since=time.time()) as mark,
+        LogFile(folder) as log,
+        Transcript(folder, outlook) as told,
+        screen,
+    ):
+        signals.on_stop = mark.stopping
         job = Job(
             run=run_id,
             sweep=sweep,
             plan=made,
             doors=doors,
-            listeners=tuple(Hushed(listener, REDACTOR) for listener in (store, screen, log)),
+            listeners=tuple(Hushed(listener, REDACTOR) for listener in (store, screen, log, told)),
             cancel=signals.cancel,
             abandon=signals.abandon,
             consent=lambda traffic: _consent(request, traffic, signals),
@@ -102,6 +112,7 @@ def _run(
             run_sweep(job)
         except TuneError as error:
             failure = error
+        signals.is_over = True
     if failure is None or store.levels_done(run_id):
         say(run_text(store.read(run_id), width=width()))
     if failure is not None:
@@ -165,6 +176,9 @@ def _earlier(store: Store, request: Request, sweep: Sweep, made: Plan) -> RunHis
         run = unfinished(store.runs(), sweep.name, rehearsal=request.sim)
     else:
         run = store.find_run(request.resume)
+    process = living(store.run_folder(run))
+    if process is not None:
+        raise Locked(f"run {run} is still going on ({process.where})", remedy=f"tune attach {run} shows it")
     earlier = store.read(run)
     may_go_on(earlier, digest=made.digest, rehearsal=request.sim)
     return earlier

@@ -1,4 +1,8 @@
-"""INT, TERM and HUP: the first asks the run to stop and put production back, the second to stop watching."""
+"""INT, TERM and HUP: the first asks the run to stop and put production back, the second to stop watching.
+
+A run that is detached has nobody watching: HUP does nothing, and one TERM is as good as two. A HUP that was ignored
+when tune began (``nohup``) stays ignored.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +38,14 @@ class Cancellation:
 
 
 class Signals:
-    """``cancel`` fires at the first signal, ``abandon`` at the second."""
+    """``cancel`` fires at the first signal, ``abandon`` at the second (never in a run that is ``detached``)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, detached: bool = False) -> None:
         self.cancel = Cancellation()
         self.abandon = Cancellation()
+        self.is_over = False  # production is back, and what is left to do takes no time
+        self.on_stop: Callable[[], None] = _nothing  # told of the first signal, once
+        self._detached = detached
         self._asking = False
 
     @contextmanager
@@ -56,22 +63,38 @@ class Signals:
             self._asking = False
             self.cancel.fire()
             raise Interrupted("interrupted instead of an answer")
+        if self.is_over:
+            return "the run is over; the last words are being said"
         if not self.cancel.requested:
             self.cancel.fire()
+            self.on_stop()
+            if self._detached:
+                return "stopping the load and putting production back"
             return "stopping the load and putting production back; once more to stop watching"
+        if self._detached:
+            return "already stopping; production is being put back"
         self.abandon.fire()
         return "no longer watching; the host goes on restoring by itself"
 
 
+def _nothing() -> None:
+    """Nobody wants to know."""
+
+
 @contextmanager
-def heeded(say: Callable[[str], None]) -> Iterator[Signals]:
+def heeded(say: Callable[[str], None], *, detached: bool = False) -> Iterator[Signals]:
     """Within it INT, TERM and HUP are ours; ``say`` tells the user what each one did."""
-    signals = Signals()
+    signals = Signals(detached=detached)
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         say(signals.arrive())
 
-    before = {number: signal.signal(number, handle) for number in SIGNALS}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number in SIGNALS:
+        if number == signal.SIGHUP and (detached or before[number] == signal.SIG_IGN):
+            signal.signal(number, signal.SIG_IGN)
+        else:
+            signal.signal(number, handle)
     try:
         yield signals
     finally:

@@ -64,6 +64,11 @@ class Board:
     figures: dict[str, dict[int, list[events.LevelEnded]]] = field(default_factory=dict)
     production: str | None = None
 
+    @property
+    def is_under_way(self) -> bool:
+        """Something was begun, and ``lines`` has something to show."""
+        return not self.over and (self.launched > 0 or self.current is not None or self.restoring_since is not None)
+
     def hear(self, event: events.Event) -> str | None:
         """Take an event in. What comes back, if anything, is a finished config's line, to stay on screen."""
         self.now = moment(event.at, self.zone)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from orchestrator.core.clean import clean
 from orchestrator.core.history import RunHistory, RunSummary, TrialHistory
@@ -312,20 +312,27 @@ def _next(history: RunHistory, meant: Intent, width: int) -> list[str]:
     return lines
 
 
-def runs_text(runs: Sequence[RunSummary], *, width: int = 80) -> str:
-    """``tune runs``: one run a line, the latest first."""
+def runs_text(
+    runs: Sequence[RunSummary], going: Mapping[str, tuple[str, str]] | None = None, *, width: int = 80
+) -> str:
+    """``tune runs``: one run a line, the latest first. ``going``: state and process of each that goes on now.
+
+    A run that was never closed and does not go on is ``killed``.
+    """
     rows = [("run", "begun", "state", "configs", "sweep on host")]
     for one in runs:
         run = one.run
         failed = f", {one.failed} failed" if one.failed else ""
         mark = " · SIMULATED" if run.simulated else ""
+        ended = "killed" if run.state == "open" else run.state
+        state, process = (going or {}).get(run.run, (ended, ""))
         rows.append(
             (
                 run.run,
                 f"{moment(run.started_at):%Y-%m-%d %H:%M}",
-                run.state,
+                state,
                 f"{one.measured} of {one.trials} measured{failed}",
-                clean(f"{run.sweep} on {run.host}{mark}"),
+                clean(f"{run.sweep} on {run.host}{mark}{f' · {process}' if process else ''}"),
             )
         )
     sizes = [max(len(row[i]) for row in rows) + 2 for i in range(4)]

@@ -324,8 +324,14 @@ def test_runs_are_listed_the_latest_first(store: Store) -> None:
         store.tell(event)
     store.tell(Story(run="beef01", simulated=True).started())
     assert runs_text(store.runs()) == expect("""
-        run     begun             state  configs                    sweep on host
-        beef01  2026-11-30 22:00  open   0 of 0 measured            k26_pp on k26 ·
-                                                                    SIMULATED
-        7f3c    2026-11-30 22:00  done   2 of 3 measured, 1 failed  k26_pp on k26
+        run     begun             state   configs                    sweep on host
+        beef01  2026-11-30 22:00  killed  0 of 0 measured            k26_pp on k26 ·
+                                                                     SIMULATED
+        7f3c    2026-11-30 22:00  done    2 of 3 measured, 1 failed  k26_pp on k26
+    """)
+    assert runs_text(store.runs(), {"beef01": ("running", "tune-beef01.service")}, width=100) == expect("""
+        run     begun             state    configs                    sweep on host
+        beef01  2026-11-30 22:00  running  0 of 0 measured            k26_pp on k26 · SIMULATED ·
+                                                                      tune-beef01.service
+        7f3c    2026-11-30 22:00  done     2 of 3 measured, 1 failed  k26_pp on k26
     """)
