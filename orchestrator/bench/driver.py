@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import subprocess
 import sys
@@ -26,10 +27,30 @@ GRACE_S = 0.5  # between TERM and KILL
 STDERR_LINES = 20
 
 
-class ProcessLoad:
-    """The load program against one endpoint. ``model`` is asked of the endpoint when it is not given."""
+STREAMS_A_WORKER = 512  # up to here one process stamps within the error that two would have (docs/decisions/0003)
 
-    def __init__(self, base_url: str, clock: Clock, *, model: str | None = None, api_key: str | None = None) -> None:
+
+def workers_for(concurrency: int) -> int:
+    """How many processes carry so many streams on this machine: no more than it has cores for."""
+    return max(1, min(-(-concurrency // STREAMS_A_WORKER), len(os.sched_getaffinity(0))))
+
+
+class ProcessLoad:
+    """The load program against one endpoint. ``model`` is asked of the endpoint when it is not given.
+
+    ``workers``: processes the streams are spread over, ``workers_for`` their number otherwise.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        clock: Clock,
+        *,
+        model: str | None = None,
+        api_key: str | None = None,
+        workers: int | None = None,
+    ) -> None:
+        self._workers = workers
         self._endpoint = endpoint(base_url)
         self._clock = clock
         self._model = model
@@ -50,6 +71,7 @@ class ProcessLoad:
             model=self._model or self._ask_model(),
             api_key=self._api_key,
             level=level,
+            workers=self._workers or workers_for(level.concurrency),
         )
         program = _Program(spec)
         try:

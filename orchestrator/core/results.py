@@ -31,6 +31,7 @@ class RequestRecord:
     status: int | None = None  # HTTP
     error: str | None = None  # None: the stream ended as it should
     ignore_eos: bool = True
+    due_s: float | None = None  # open loop: when it should have been sent; its latencies count from here
 
     @property
     def first_token_s(self) -> float | None:

@@ -60,6 +60,7 @@ class RequestSpec:
     text: str
     max_tokens: int
     ignore_eos: bool
+    due_s: float | None = None  # open loop: when to send it, s after the level's start
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,36 +1,79 @@
-"""One connection: a buffered protocol over a receive buffer that all connections share.
+"""One connection: a non-blocking socket that carries one exchange at a time, over a receive buffer all of them share.
 
-Sharing is safe because both asyncio and uvloop ask for the buffer, read into it and call back without running anything
-else in between. A kept buffer is the largest single saving there is: the default protocol allocates, trims and frees
-256 KiB for every 200-byte event.
+A kept buffer is the largest single saving there is: reading with a fresh one allocates, trims and frees it for every
+200-byte event.
 """
 
 from __future__ import annotations
 
-import asyncio
+import socket
+import ssl
 from collections.abc import Callable
 from time import monotonic
-from typing import cast
 
 from orchestrator.bench.load.exchange import Exchange
+from orchestrator.bench.load.lag import EVERY, Lag
+from orchestrator.bench.load.poller import READABLE, WRITABLE, Poller
 
 BUFFER_BYTES = 65536
 Ended = Callable[["Connection", Exchange, str | None], None]
+Ripe = Callable[["Connection", Exchange], None]
+
+_AGAIN = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
-class Connection(asyncio.BufferedProtocol):
-    """Carries one exchange at a time. ``ended`` is called once for each: with None when its reply is whole."""
+class Wire:
+    """What the connections of one program share: the poller, the buffer, the sampling of lags, and who is told.
 
-    def __init__(self, buffer: memoryview, ended: Ended, ripe: Callable[[Exchange], None]) -> None:
-        self.connect_s: float | None = None  # how long it took to open, until its first exchange took that over
+    ``ended`` is called once for each exchange: with None when its reply is whole. ``ripe`` when enough has come of one
+    to be worth decoding.
+    """
+
+    def __init__(self, poller: Poller, lag: Lag, ended: Ended, ripe: Ripe) -> None:
+        self.poller = poller
+        self.buffer = memoryview(bytearray(BUFFER_BYTES))
+        self.lag = lag
+        self.ended = ended
+        self.ripe = ripe
+        self.until_asked = EVERY  # reads, over all connections, to the next one that asks for the kernel's stamp
+
+
+class Connection:
+    """An open socket, TLS done. ``connect_s`` (s): how long that took, until its first exchange takes it over."""
+
+    __slots__ = (
+        "_fd",
+        "_has_stamps",
+        "_idle_since",
+        "_is_stuck",
+        "_is_tls",
+        "_recv_into",
+        "_socket",
+        "_unsent",
+        "_wire",
+        "connect_s",
+        "exchange",
+        "idle_s",
+        "is_open",
+        "served",
+    )
+
+    def __init__(self, sock: socket.socket, wire: Wire, connect_s: float) -> None:
+        self.connect_s: float | None = connect_s
         self.exchange: Exchange | None = None
-        self.is_open = False
+        self.is_open = True
         self.served = 0
         self.idle_s = 0.0  # between the end of the last reply, or the opening, and the last send
-        self._idle_since = 0.0
-        self._buffer = buffer
-        self._ended = ended
-        self._ripe = ripe
+        self._socket = sock
+        self._recv_into = sock.recv_into
+        self._fd = sock.fileno()
+        self._wire = wire
+        self._is_tls = isinstance(sock, ssl.SSLSocket)
+        self._has_stamps = not self._is_tls and wire.lag.ask_for_stamps(sock)
+        self._unsent = memoryview(b"")
+        self._is_stuck = False  # the kernel takes no more for now
+        self._idle_since = monotonic()
+        wire.poller.watch(self._fd, self._ready)
 
     def begin(self, exchange: Exchange) -> None:
         """Send the request. The stamp is taken right before the bytes go to the kernel."""
@@ -38,49 +81,95 @@ class Connection(asyncio.BufferedProtocol):
         exchange.connect_s, self.connect_s = self.connect_s, None
         exchange.sent = exchange.last = monotonic()
         self.idle_s = exchange.sent - self._idle_since
-        self._transport.write(exchange.wire)
+        self._unsent = memoryview(exchange.wire)
+        self._send()
 
     def abort(self) -> None:
         """Close at once; the exchange on it, if any, is not reported any more."""
         self.exchange = None
-        self.is_open = False
-        self._transport.abort()
+        if self.is_open:
+            self.is_open = False
+            self._wire.poller.forget(self._fd)
+            self._socket.close()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the event loop."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but class
-        self.is_open = True
-        self._idle_since = monotonic()
-
-    def get_buffer(self, _sizehint: int) -> memoryview:
-        """Called by the event loop before each read."""
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Called by the event loop after each read: stamp, copy, strip the framing. The hot path."""
-        now = monotonic()
+    def look_again(self) -> None:
+        """Decoding has found out more about the reply than the look at its last bytes did: end it if it is over."""
         exchange = self.exchange
-        if exchange is None:
-            self.abort()  # nobody asked for this
-            return
-        exchange.receive(bytes(self._buffer[:nbytes]), now)
-        if exchange.framing.is_over:
+        if exchange is not None and exchange.framing.is_over:
             self._over(exchange, exchange.framing.fault)
-        elif exchange.is_ripe and not exchange.is_set_aside:
-            self._ripe(exchange)
 
-    def eof_received(self) -> None:
-        """Called by the event loop when the other side will send no more; the connection then closes."""
-        self.is_open = False
-        if self.exchange is not None:
-            self.exchange.framing.close()
-            self._over(self.exchange, self.exchange.framing.fault)
+    def _ready(self, mask: int) -> None:
+        """Called by the poller. For all but a few of a stream's tokens: one read."""
+        if mask == READABLE and not self._is_tls:
+            self._read()
+            return
+        if mask & WRITABLE:
+            self._send()
+        if mask & ~WRITABLE and self.is_open:
+            self._read()
+            while self.is_open and self._pending():
+                self._read()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the event loop."""
-        self.is_open = False
-        if self.exchange is not None:
-            self._over(self.exchange, f"the connection broke: {exc or 'closed'}")
+    def _pending(self) -> int:
+        """Bytes that TLS has decrypted already: epoll knows nothing of them."""
+        return self._socket.pending() if isinstance(self._socket, ssl.SSLSocket) else 0
+
+    def _send(self) -> None:
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except _AGAIN:
+            self._is_stuck = True
+            self._wire.poller.change(self._fd, READABLE | WRITABLE)
+            return
+        except OSError as fault:
+            self._lost(f"the connection broke: {fault}")
+            return
+        if self._is_stuck:
+            self._is_stuck = False
+            self._wire.poller.change(self._fd, READABLE)
+
+    def _read(self) -> None:
+        """Stamp, copy, look for the end. The hot path."""
+        wire = self._wire
+        wire.until_asked -= 1
+        try:
+            if wire.until_asked <= 0 and self._has_stamps:
+                wire.until_asked = EVERY
+                size, now = wire.lag.read(self._socket, wire.buffer)
+            else:
+                size = self._recv_into(wire.buffer)
+                now = monotonic()
+        except _AGAIN:
+            return
+        except OSError as fault:
+            self._lost(f"the connection broke: {fault}")
+            return
+        exchange = self.exchange
+        if not size:
+            self._closed_by_them()
+        elif exchange is None:
+            self.abort()  # nobody asked for this
+        elif exchange.receive(bytes(wire.buffer[:size]), now):
+            if exchange.is_over:
+                self._over(exchange, exchange.framing.fault)
+            elif not exchange.is_set_aside:
+                wire.ripe(self, exchange)
+
+    def _closed_by_them(self) -> None:
+        exchange = self.exchange
+        if exchange is not None:
+            exchange.close()
+            self._lost(exchange.framing.fault)
+        else:
+            self.abort()
+
+    def _lost(self, error: str | None) -> None:
+        exchange = self.exchange
+        self.abort()
+        if exchange is not None:
+            self.served += 1
+            self._wire.ended(self, exchange, error)
 
     def _over(self, exchange: Exchange, error: str | None) -> None:
         self.exchange = None
@@ -88,4 +177,4 @@ class Connection(asyncio.BufferedProtocol):
         self._idle_since = monotonic()
         if error is not None or not exchange.framing.keep_alive:
             self.abort()
-        self._ended(self, exchange, error)
+        self._wire.ended(self, exchange, error)

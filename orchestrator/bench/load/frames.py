@@ -7,6 +7,9 @@ the line when it says so:
     {"kind": "progress", "answered": 3, "requests": 64, ...}
     {"kind": "record", "index": 0, ..., "blob": 8192}  + 1024 little-endian doubles, the stamps
     {"kind": "done", "started_at": ..., "ended_at": ..., "client": {...}}
+
+``started_at`` (CLOCK_MONOTONIC, s) is the moment all times of the records count from. Between a program and its workers
+two more go up: ``ready`` before the clock starts, and ``share`` with what a worker notes about itself.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from orchestrator.core.workload import LevelSpec, RequestSpec
 MAX_LINE = 1 << 20  # bytes of a frame's line
 MAX_BLOB = 1 << 28
 
-Kind = Literal["progress", "record", "done"]
+Kind = Literal["progress", "record", "ready", "share", "done"]
 
 
 class NotAFrame(ValueError):
@@ -43,6 +46,8 @@ class LoadSpec:
     prefix: str = ""
     api_key: str | None = field(default=None, repr=False)
     connect_timeout_s: float = 10.0
+    workers: int = 1  # processes the streams are spread over
+    first_after_s: float = 0.0  # a worker's first stream begins so much after the clock
 
 
 @dataclass(frozen=True, kw_only=True)
