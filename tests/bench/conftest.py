@@ -83,10 +83,15 @@ def level(
 
 
 def measure(
-    server: WireServer, spec: LevelSpec, *, api_key: str | None = None, progress: list[LoadProgress] | None = None
+    server: WireServer,
+    spec: LevelSpec,
+    *,
+    api_key: str | None = None,
+    progress: list[LoadProgress] | None = None,
+    workers: int | None = None,
 ) -> LoadOutcome:
     """Run the real load program against ``server``."""
-    load = ProcessLoad(server.url, TestClock(), model="tiny", api_key=api_key)
+    load = ProcessLoad(server.url, TestClock(), model="tiny", api_key=api_key, workers=workers)
     return load.run(spec, on_progress=([] if progress is None else progress).append, cancel=Stop())
 
 

@@ -1,7 +1,7 @@
 """The load program: ``python -m orchestrator.bench.load``, a spec on stdin, frames on stdout (``frames``).
 
-It runs as a process of its own (or several, for very many streams: ``workers``) and imports the standard library only,
-so that it starts fast, can run beside the engine, and nothing else of ours delays a stamp. How it keeps its stamps honest:
+It runs as a process of its own (for very many streams as several: ``workers``) and imports only the standard library:
+it starts fast, can run beside the engine, and nothing else of ours delays a stamp. What keeps its stamps honest:
 
 * connections are opened and requests serialised before the clock starts;
 * on a wake-up it stamps, copies the bytes out of one kept buffer and looks for the end; framing is stripped and events

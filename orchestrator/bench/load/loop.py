@@ -21,6 +21,7 @@ from orchestrator.bench.load.connection import Connection, Wire
 from orchestrator.bench.load.door import Door
 from orchestrator.bench.load.exchange import Exchange
 from orchestrator.bench.load.frames import LoadSpec
+from orchestrator.bench.load.heartbeat import Heartbeat
 from orchestrator.bench.load.lag import Lag
 from orchestrator.bench.load.poller import Poller
 from orchestrator.bench.load.request import request_bytes
@@ -69,6 +70,7 @@ class Level:
         self.exchanges = [Exchange(request, request_bytes(spec, request)) for request in level.requests]
         self.tally = Tally()
         self.lag = Lag()
+        self.heartbeat = Heartbeat(poller)
         self.streams = min(level.concurrency, len(self.exchanges))
         self._level = level
         self._first_after_s = spec.first_after_s
@@ -106,6 +108,7 @@ class Level:
         cpu = process_time()
         self._began = self._told = self._life = start
         self._schedule()
+        self.heartbeat.start(start)
         self._poller.at(start, self._tick)
         if self.exchanges:
             self._poller.run()
@@ -118,6 +121,7 @@ class Level:
     def close(self) -> None:
         """Close every socket, so that the engine stops what it was doing for us."""
         self.door.close()
+        self.heartbeat.close()
         for connection in [*self._idle, *self._flying.values()]:
             if connection is not None:
                 connection.abort()

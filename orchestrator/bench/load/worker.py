@@ -78,9 +78,12 @@ def _notes(level: Level, zero: float) -> Frame:
         "connect_max_s": max(connects, default=0.0),
         "resent": level.tally.resent,
         "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "lags": len(level.lag.samples),
+        "receive_lag": len(level.lag.samples),
+        "away": len(level.heartbeat.samples),
+        "send_late": len(level.tally.late),
     }
     samples = array("d", level.lag.samples)
+    samples.extend(level.heartbeat.samples)
     samples.extend(level.tally.late)
     return Frame(kind="share", content=notes, blob=samples.tobytes())
 

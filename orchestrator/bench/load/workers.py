@@ -17,6 +17,7 @@ from orchestrator.bench.load.frames import Frame, LoadSpec, NotAFrame, frame_byt
 from orchestrator.bench.load.loop import PROGRESS_S, Progress
 from orchestrator.bench.load.worker import Stopped, go_line, run_share, stop_on_signals, wait_for_go
 
+SAMPLED = ("receive_lag", "away", "send_late")  # in the order of a share's blob
 HEAD_START_S = 0.05  # between the word to go and the clock's zero: all have heard it by then
 
 
@@ -141,11 +142,12 @@ def _sum(parts: Sequence[Mapping[str, Any]]) -> Progress:
 def done_frame(notes: Sequence[Frame]) -> bytes:
     """What the program notes about itself, of all its workers: sums, largest values, percentiles over all samples."""
     parts = [frame.content for frame in notes]
-    lags, late = array("d"), array("d")
+    sampled = {name: array("d") for name in SAMPLED}
     for frame in notes:
         samples = array("d", frame.blob)
-        lags.extend(samples[: frame.content["lags"]])
-        late.extend(samples[frame.content["lags"] :])
+        for name in SAMPLED:
+            sampled[name].extend(samples[: frame.content[name]])
+            samples = samples[frame.content[name] :]
     started, ended = min(part["started_at"] for part in parts), max(part["ended_at"] for part in parts)
     connections = sum(part["connections"] for part in parts)
     client = {
@@ -159,9 +161,9 @@ def done_frame(notes: Sequence[Frame]) -> bytes:
         "connect_max_s": max(part["connect_max_s"] for part in parts),
         "resent": sum(part["resent"] for part in parts),
         "peak_rss_mib": sum(part["peak_rss_mib"] for part in parts),
-        **_percentiles("receive_lag", lags),
-        **_percentiles("send_late", late),
     }
+    for name, samples in sampled.items():
+        client |= _percentiles(name, samples)
     return frame_bytes("done", {"started_at": started, "ended_at": ended, "client": client})
 
 
