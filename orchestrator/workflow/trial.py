@@ -18,7 +18,7 @@ from orchestrator.core.start import aftermath, failures, readiness
 from orchestrator.core.start.failures import Failure
 from orchestrator.core.units import Role, TrialUnit
 from orchestrator.core.workload import LevelSpec, Workload
-from orchestrator.errors import BenchFault, NotReached, OutcomeUnknown
+from orchestrator.errors import BenchFault, HostFault, NotReached, OutcomeUnknown
 from orchestrator.workflow.aftermath import explained, host_word
 from orchestrator.workflow.lease import Held
 from orchestrator.workflow.ready import Ready, StartFailed, wait_ready
@@ -321,6 +321,8 @@ def _tell_death(bench: Bench, launch: Launch, role: Role, ready: Ready, served_s
     told = host_word(doors, held, role, ready.invocation_id, since_s=since_s)
     failure = aftermath.judge(failures.from_death(told.journal, unit, ready.invocation_id), told, bench.gpus)
     _tell_failure(bench, launch, failure, None if ready.seconds is None else since_s)
+    if role == "trial":
+        _leave_it_stopped(failure)
     return failure
 
 
@@ -336,6 +338,7 @@ def _tell_false_start(bench: Bench, launch: Launch, failed: StartFailed) -> Fail
         gpus=bench.gpus,
     )
     _tell_failure(bench, launch, failure, failed.seconds)
+    _leave_it_stopped(failure)
     return failure
 
 
@@ -346,6 +349,17 @@ def _is_its_own(bench: Bench) -> None:
     """
     bench.held.prove()
     leave_production_alone(bench.doors, bench.held)
+
+
+def _leave_it_stopped(failure: Failure) -> None:
+    """Whoever stops the trial by hand has the last word: it is not started again, and production comes back."""
+    if failure.name == failures.STOPPED:
+        raise HostFault(
+            "somebody stopped the trial in mid-run",
+            cause="a person or a program needed the host; their word is the last one",
+            remedy="once the host may be had again: tune sweep SWEEP --resume",
+            evidence=failure.evidence,
+        )
 
 
 def _tell_failure(bench: Bench, launch: Launch, failure: Failure, seconds: float | None) -> None:

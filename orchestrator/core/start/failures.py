@@ -15,6 +15,7 @@ from orchestrator.core.start.failure_rows import ROWS, Row, Stage, Verdict
 from orchestrator.core.units import UnitState
 
 KEEP_LINES = 6
+STOPPED = "stopped"
 TRACEBACK_LINES = 60  # a traceback that began further up is another one's
 
 
@@ -40,6 +41,14 @@ _STAGE_MARKS: tuple[tuple[re.Pattern[str], Stage], ...] = (
     (re.compile(r"[Cc]apture .*(cuda|CUDA) graph begin"), "capture"),
     (re.compile(r"Uvicorn running on|fired up and ready to roll"), "serve"),
 )
+
+
+# systemd's word that somebody asked for the stop; older ones name the unit's description alone. An engine that leaves
+# by itself, or dies, has no such line.
+_STOPPING = re.compile(r"Stopping (\S+\.service - |tune trial )")
+
+# What a clean stop of SGLang ends with, by the dozen: extensions that count what Python left unfreed.
+_NOISE = re.compile(r"nanobind: (leaked|this is likely)| - leaked | - \.\.\. skipped remainder")
 
 
 def stages(lines: Sequence[str], began: Stage = "start") -> tuple[Stage, ...]:
@@ -85,30 +94,37 @@ def from_end(lines: Sequence[str], unit: UnitState, *, began: Stage = "start") -
     tail = _tail(lines)
     if unit.result == "start-limit-hit":  # of this start there is no journal: the lines are an earlier one's
         return _start_limit(lines)
-    found = from_journal(lines, began=began)
+    stop = next((number for number, line in enumerate(lines) if _STOPPING.match(line)), None)
+    found = from_journal(lines[:stop], terminal_only=stop is not None, began=began)
     if found is not None:
         return found
     if unit.result == "oom-kill":
         return _failure(_HOST_OOM, tail)
+    if stop is not None:
+        return _stopped(tuple(line.rstrip() for line in lines[stop:] if _is_telling(line))[:KEEP_LINES])
     has_served = "serve" in stages(lines, began)
     if unit.exec_main_code == 1 and unit.exec_main_status == 0:
         return _left_by_itself(tail, has_served=has_served)
     if unit.exec_main_code in {2, 3}:
         return _killed(tail, unit)
     if unit.exec_main_code == 0 and unit.result == "success":
-        return Failure(
-            name="stopped",
-            verdict="environment",
-            explanation="the unit was stopped by somebody else",
-            next_step="journalctl -u of the unit says when; nothing of ours stops it while it starts or serves",
-            evidence=tail,
-        )
+        return _stopped(tail)
     return Failure(
         name="exited",
         verdict="unknown",
         explanation=f"the main process exited with status {unit.exec_main_status} (systemd result: {unit.result})",
         next_step="the journal of the invocation",
         evidence=tail,
+    )
+
+
+def _stopped(evidence: tuple[str, ...]) -> Failure:
+    return Failure(
+        name=STOPPED,
+        verdict="environment",
+        explanation="the unit was stopped by somebody else",
+        next_step="journalctl -u of the unit says when; nothing of ours stops it while it starts or serves",
+        evidence=evidence,
     )
 
 
@@ -293,4 +309,8 @@ def _end_of_traceback(lines: Sequence[str], start: int) -> int:
 
 
 def _tail(lines: Sequence[str]) -> tuple[str, ...]:
-    return tuple(line.rstrip() for line in lines if line.strip())[-KEEP_LINES:]
+    return tuple(line.rstrip() for line in lines if _is_telling(line))[-KEEP_LINES:]
+
+
+def _is_telling(line: str) -> bool:
+    return bool(line.strip()) and _NOISE.match(line) is None

@@ -72,6 +72,40 @@ def test_nine_kill_with_a_journal_that_explains_is_not_called_killed() -> None:
     assert found.name == "load-oom"
 
 
+# A pipeline of SGLang 0.5.23, stopped by systemctl while it served: it drains, then waits for its schedulers in vain.
+STOPPED = [
+    "Decode batch, #running-req: 2, gen throughput (token/s): 7.5",
+    "Stopping sglang-real-trial.service - tune trial pp2.d0 of sglang-real.service (run a8d4)...",
+    "SIGTERM received. signum=None frame=None. Draining requests and shutting down...",
+    "Gracefully exiting... Remaining number of requests 0. Remaining requests remaining_rids=[].",
+    "Schedulers still alive 15s after ShutdownReq, killing them before they released: [2674, 2675]",
+    "kill_process_tree called: parent_pid=2488, include_parent=False, pid=2488",
+    "nanobind: leaked 64 types!",
+    ' - leaked type "triton._C.libtriton.ir.location"',
+    " - ... skipped remainder",
+    "nanobind: this is likely caused by a reference counting issue in the binding code.",
+    "sglang-real-trial.service: Deactivated successfully.",
+]
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        ended(code=0, status=0, result="success"),  # systemd still waits for it
+        ended(code=1, status=0, result="success"),
+        ended(code=2, status=9, result="timeout"),  # it took longer than TimeoutStopSec
+    ],
+)
+def test_a_stop_that_somebody_asked_for_is_no_crash_however_it_ends(unit: UnitState) -> None:
+    found = failures.from_end(STOPPED, unit, began="serve")
+    assert (found.name, found.verdict) == ("stopped", "environment")
+    assert found.evidence == (*STOPPED[1:6], STOPPED[-1])
+    dies = ["Subprocess scheduler_0 (pid=9) crashed with exit code -9. Triggering SIGQUIT", *STOPPED[1:]]
+    assert failures.from_end(dies, unit, began="serve").name == "child-died"
+    follows = [*STOPPED[:3], "Subprocess scheduler_0 (pid=9) crashed with exit code -9", *STOPPED[3:]]
+    assert failures.from_end(follows, unit, began="serve").name == "stopped"
+
+
 def test_a_success_while_it_served_is_somebodys_order_and_no_fault_of_the_config() -> None:
     found = failures.from_end([LOADING, CAPTURING, SERVING, "Shutting down"], ended(code=1, status=0, result="success"))
     assert (found.name, found.verdict) == ("exit-0-while-serving", "environment")
