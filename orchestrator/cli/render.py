@@ -27,12 +27,13 @@ def render(ctx: click.Context, sweep_file: Path, slug: str) -> None:
 
     project = Project.open(current_folder(ctx))
     sweep = project.sweep(sweep_file)
-    configs = {point.slug: point.config for point in expand(sweep).points}
-    if slug not in configs:
-        match = nearest(slug, configs)
+    points = {point.slug: point for point in expand(sweep).points}
+    if slug not in points:
+        match = nearest(slug, points)
         raise InputRefused(
             f'{sweep.name} has no config "{slug}"' + (f", did you mean {match}?" if match else ""),
             remedy=f"tune plan {sweep.path} lists them",
         )
-    unit = render_unit(sweep.service, configs[slug], run="preview", trial=slug)
+    point = points[slug]
+    unit = render_unit(sweep.service.under(point.engine), point.config, run="preview", trial=slug)
     click.echo(f"# /run/systemd/system/{unit.name}\n{unit.text}", nl=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from orchestrator.core.config import FlagValue
@@ -98,6 +98,10 @@ class ServiceEntry:
     def engine_folder(self) -> str:
         """The environment folder of the assumed engine version."""
         return self.engines[self.engine]
+
+    def under(self, engine: str) -> ServiceEntry:
+        """The same service under another of its ``engines``: its spelling of flags, its folder."""
+        return self if engine == self.engine else replace(self, engine=engine)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -125,14 +125,18 @@ class Service(Protocol):
         """Give the record back. Refused (``HostFault``) while its state is *temporary*."""
         ...
 
+    def installed(self, engine: str) -> Mapping[str, str]:
+        """Versions of the packages in the folder of one of the service's engines; empty when it cannot be asked."""
+        ...
+
     def verify(self, unit: TrialUnit) -> None:
         """Have the host's systemd check the text under its real name. Raises ``UnitRefused``; changes nothing."""
         ...
 
     def check_argv(self, units: Mapping[str, TrialUnit]) -> Mapping[str, str]:
-        """Ask the installed engine's own parser about every unit's command line; nothing is started or changed.
+        """Ask the parser of each unit's own engine about its command line; nothing is started or changed.
 
-        Returns its words on those it refuses, under the same keys. Raises ``HostFault`` when it cannot be asked.
+        Returns their words on those it refuses, under the same keys. Raises ``HostFault`` when it cannot be asked.
         """
         ...
 

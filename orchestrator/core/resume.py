@@ -11,7 +11,7 @@ from typing import Any
 
 from orchestrator.core.history import RunHistory, RunSummary
 from orchestrator.core.inventory import ServiceEntry
-from orchestrator.core.units import Survey
+from orchestrator.core.units import ENGINE_PACKAGES, Survey
 from orchestrator.errors import InputRefused
 
 
@@ -25,7 +25,7 @@ class Past:
     levels: Collection[tuple[str, str]] = frozenset()  # (trial, level key)
     settled: Collection[str] = frozenset()  # trials that failed as infeasible, are ruled out, or are another's alias
     launches: Mapping[str, int] = field(default_factory=dict)  # trial -> launches made
-    build: Mapping[str, str] | None = None  # what its launches ran on
+    builds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # engine -> what its launches ran on
     failed: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -67,6 +67,9 @@ def past(earlier: RunHistory, levels: Collection[tuple[str, str]]) -> Past:
         for slug, launch in launches
         if launch.failure_class is not None and launch.verdict == "infeasible"
     }
+    builds: dict[str, Mapping[str, str]] = {}
+    for _, launch in launches:
+        builds.setdefault(launch.build.get("engine", ""), launch.build)
     settled = {trial.trial.trial for trial in earlier.trials if trial.trial.state in {"ruled-out", "alias"}}
     return Past(
         levels=levels,
@@ -74,7 +77,7 @@ def past(earlier: RunHistory, levels: Collection[tuple[str, str]]) -> Past:
         failed=failed,
         settings=_ran_with(earlier),
         launches={trial.trial.trial: len(trial.launches) for trial in earlier.trials},
-        build=launches[0][1].build if launches else None,
+        builds=builds,
     )
 
 
@@ -89,10 +92,18 @@ def _ran_with(earlier: RunHistory) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def build_of(entry: ServiceEntry, survey: Survey) -> dict[str, str]:
-    """What a number also depends on besides the config; recorded per launch, refused when changed on resume."""
+def build_of(entry: ServiceEntry, survey: Survey, installed: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a number also depends on besides the config; recorded per launch, refused when changed on resume.
+
+    ``installed``: what lies in the folder of ``entry``'s engine, where that is not the one the survey looked into.
+    """
     facts: dict[str, Any] = dict(survey.facts)
-    facts["engine"] = survey.engine_version or entry.engine
+    version = survey.engine_version
+    if installed is not None:
+        facts = {name: value for name, value in facts.items() if name not in ENGINE_PACKAGES}
+        facts |= {name: value for name, value in installed.items() if name != entry.kind}
+        version = installed.get(entry.kind)
+    facts["engine"] = version or entry.engine
     facts["template"] = entry.template
     facts["gpus"] = ", ".join(survey.gpus) if survey.gpus is not None else ""
     return {name: str(value) for name, value in facts.items()}

@@ -10,13 +10,25 @@ from orchestrator.core.config import FlagValue
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.workload import Workload
 
+ENGINE = "engine"  # the axis over a service's installed versions; no flag has the name
+
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One value of an axis: what it sets. A grouped (zipped) axis sets several at once."""
+    """One value of an axis: what it sets. A grouped (zipped) axis sets several at once.
+
+    ``engine`` is one of the service's versions; it is no part of a config, which has no spelling.
+    """
 
     flags: Mapping[str, FlagValue] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    engine: str | None = None
+
+    @property
+    def settings(self) -> Mapping[str, FlagValue]:
+        """Everything it sets by name, ``engine`` last."""
+        engine = {} if self.engine is None else {ENGINE: self.engine}
+        return {**self.flags, **self.environment, **engine}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ Role = Literal["production", "trial"]
 
 SIMULATED_SETTING = "simulated"  # in the simulated engine's /server_info, and in no real one's
 SIMULATED_PACKAGE = "tune-simulated-engine"  # an environment that has it installed holds no real SGLang
+ENGINE_PACKAGES = ("python", "sglang", "vllm", "torch", SIMULATED_PACKAGE)  # what a folder of an engine is asked for
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,9 +63,7 @@ class ProcessService:
             gpus = helper.nvidia_smi("gpu=name,driver_version")
         facts = {"kernel": os.uname().release, "manager": "process"}
         facts |= {"driver": gpus[0][-1]} if gpus else {}
-        versions = {
-            name: version for name in (self._entry.kind, "torch", SIMULATED_PACKAGE) if (version := self._version(name))
-        }
+        versions = self.installed(self._entry.engine)
         facts |= {name: version for name, version in versions.items() if name != self._entry.kind}
         return Survey(
             production=_NOT_THERE,
@@ -75,6 +73,12 @@ class ProcessService:
             foreign=tuple(holder_from(app) for app in look["foreign"]),
             facts=facts,
         )
+
+    def installed(self, engine: str) -> Mapping[str, str]:
+        """Ask the python of that engine's folder, as who we are."""
+        python = f"{self._entry.engines[engine]}/bin/python"
+        names = (self._entry.kind, "torch", SIMULATED_PACKAGE)
+        return {name: version for name in names if (version := self._version(python, name))}
 
     def record(self) -> HostRecord | None:
         """Who holds the service."""
@@ -133,12 +137,12 @@ class ProcessService:
             )
 
     def check_argv(self, units: Mapping[str, TrialUnit]) -> Mapping[str, str]:
-        """Ask the installed engine's parser, as who we are."""
-        if not units:
-            return {}
-        entry = self._entry
-        question = check_units(entry, units, engine=entry.engine_folder)
-        return LocalHost(entry.host).run(question, deadline_s=PARSER_S)
+        """Ask the parser of each engine, as who we are."""
+        refused: dict[str, str] = {}
+        for question in check_units(self._entry, units):
+            answer: Mapping[str, str] = LocalHost(self._entry.host).run(question, deadline_s=PARSER_S)
+            refused |= answer
+        return refused
 
     def install(self, lease: Lease, unit: TrialUnit) -> None:
         """Remember what the next start runs; nothing else can stand between these words and the engine."""
@@ -276,9 +280,8 @@ class ProcessService:
             "foreign": [app for app in helper.compute_apps() if app["pid"] not in own],
         }
 
-    def _version(self, package: str) -> str | None:
-        setting = Setting(python=f"{self._entry.engine_folder}/bin/python")
-        answer = LocalHost(self._entry.host).run(engine_version(setting, package))
+    def _version(self, python: str, package: str) -> str | None:
+        answer = LocalHost(self._entry.host).run(engine_version(Setting(python=python), package))
         return None if isinstance(answer, str) else answer[0]
 
     def _end_what_runs(self) -> None:

@@ -71,10 +71,16 @@ class SystemdService:
     def survey(self) -> Survey:
         """Look at the host before anything is changed; the engine's version is asked of its own python."""
         survey = self._run(self._helper.survey())
-        asked = self._helper.ask(self._ask_versions(), user=self._entry.user, deadline_s=VERSION_S)
-        versions = self._run(asked, deadline_s=VERSION_S + MARGIN_S)
+        versions = self.installed(self._entry.engine)
         facts = {**survey.facts, **{name: version for name, version in versions.items() if name != self._entry.kind}}
         return replace(survey, engine_version=versions.get(self._entry.kind), facts=facts)
+
+    def installed(self, engine: str) -> Mapping[str, str]:
+        """Ask the python of that engine's folder, as the service's user: never root, for that user may write there."""
+        python = f"{self._entry.engines[engine]}/bin/python"
+        question = Command(argv=(python, "-I", "-c", _VERSIONS, *_PACKAGES), parse=_versions)
+        asked = self._helper.ask(question, user=self._entry.user, deadline_s=VERSION_S)
+        return self._run(asked, deadline_s=VERSION_S + MARGIN_S)
 
     def record(self) -> HostRecord | None:
         """Who holds the service."""
@@ -103,13 +109,13 @@ class SystemdService:
         self._run(self._helper.verify(unit))
 
     def check_argv(self, units: Mapping[str, TrialUnit]) -> Mapping[str, str]:
-        """Ask the installed engine's parser, as the service's user and in the service's surroundings."""
-        if not units:
-            return {}
-        entry = self._entry
-        question = check_units(entry, units, engine=f"{entry.host.name}:{entry.engine_folder}")
-        asked = self._helper.ask(question, user=entry.user, deadline_s=PARSER_S)
-        return self._run(asked, deadline_s=PARSER_S + MARGIN_S)
+        """Ask the parser of each engine, as the service's user and in the service's surroundings."""
+        refused: dict[str, str] = {}
+        for question in check_units(self._entry, units):
+            asked = self._helper.ask(question, user=self._entry.user, deadline_s=PARSER_S)
+            answer: Mapping[str, str] = self._run(asked, deadline_s=PARSER_S + MARGIN_S)
+            refused |= answer
+        return refused
 
     def install(self, lease: Lease, unit: TrialUnit) -> None:
         """Put the trial unit in place; installing the same again changes nothing."""
@@ -174,14 +180,6 @@ class SystemdService:
 
     def _run(self, command: Command[Answer], *, deadline_s: float = MARGIN_S + 30.0) -> Answer:
         return self._host.run(command, deadline_s=deadline_s)
-
-    def _ask_versions(self) -> Command[Mapping[str, str]]:
-        """Versions installed in the engine's environment. To be asked as the service's user, never as root for one.
-
-        The folder may be writable by that user, and what it holds is run.
-        """
-        python = (f"{self._entry.engine_folder}/bin/python", "-I", "-c", _VERSIONS, *_PACKAGES)
-        return Command(argv=python, parse=_versions)
 
 
 def _versions(reply: Reply) -> Mapping[str, str]:

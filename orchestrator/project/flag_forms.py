@@ -8,11 +8,14 @@ from typing import Any
 from orchestrator.core.flags import DEPLOYMENT, SECRET, Flag, Tunable
 from orchestrator.core.flags.catalogue import FLAGS, OPTIONS, TUNABLES
 from orchestrator.core.flags.flag import OLDEST, shown
+from orchestrator.core.flags.variables import VARIABLE
+from orchestrator.core.sweep import ENGINE
 from orchestrator.project.grid import MAX_AXES, MAX_POINTS
 from orchestrator.project.words import ONE_NAME, SWITCH
 
 _WHOLE = r"\s*[+-]?\d+\s*"
 _SUFFIXED = r"\d+(?:\.\d+)?(?:k|M|G|T)|\d+(?:K|M|G|T)i"
+_VERSION = {"type": "string"}
 _TEXT = {"type": ["string", "number", "boolean"]}
 
 
@@ -26,7 +29,9 @@ def point() -> dict[str, Any]:
     """One point of a group: flags and tunables together. Refers to `Flags`."""
     kept = [flag for flag in FLAGS if _may_stand(flag, of_service=False)]
     named: dict[str, Any] = {flag.name: {"$ref": f"#/$defs/Flags/properties/{flag.name}"} for flag in kept}
-    return _closed({**named, **dict(tunables())}, kept) | {"minProperties": 1}
+    closed = _closed({**named, **dict(tunables()), ENGINE: _VERSION}, kept)
+    closed["patternProperties"][VARIABLE] = _TEXT
+    return closed | {"minProperties": 1}
 
 
 def grid() -> dict[str, Any]:
@@ -35,10 +40,11 @@ def grid() -> dict[str, Any]:
     kept = [flag for flag in FLAGS if _may_stand(flag, of_service=False)]
     named = {flag.name: {**many, "items": {"$ref": f"#/$defs/Flags/properties/{flag.name}"}} for flag in kept}
     named |= {name: {**many, "items": form} for name, form in tunables()}
+    named[ENGINE] = {**many, "items": _VERSION, "description": "Versions of SGLang, keys of the service's engines."}
     return {
         "type": "object",
         "properties": named,
-        "patternProperties": {_spellings(kept): many},
+        "patternProperties": {_spellings(kept): many, VARIABLE: {**many, "items": _TEXT}},
         "additionalProperties": {**many, "items": {"$ref": "#/$defs/Point"}},
         "propertyNames": {"anyOf": [{"pattern": f"^(?:{ONE_NAME.pattern})$"}, {"pattern": _spellings(kept)}]},
         "maxProperties": MAX_AXES,

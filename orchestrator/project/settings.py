@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,11 +19,12 @@ from orchestrator.core.flags import (
     setting,
 )
 from orchestrator.core.flags import nearest as nearest_flag
+from orchestrator.core.flags.variables import is_variable, why_not_tuned
+from orchestrator.core.nearest import slip_of
+from orchestrator.core.sweep import ENGINE
 from orchestrator.project.document import Document, Node, Place, Scalar, dotted
 from orchestrator.project.faults import Fault, Faults, did_you_mean
-from orchestrator.project.words import ENVIRONMENT_NAME, NOT_YET, shown
-
-_ALMOST = 0.92  # two environment names this alike are one and a slip
+from orchestrator.project.words import ENGINE_AXIS, ENVIRONMENT_NAME, NOT_YET, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ def known(document: Document, place: Place, faults: Faults) -> Flag | Tunable | 
     name = str(place[-1])
     found = find(name)
     if found is None:
-        hint = did_you_mean(nearest_flag(name))
+        hint = ENGINE_AXIS if name == ENGINE else did_you_mean(nearest_flag(name))
         faults.add(Fault(document.name, document.line(place), dotted(place[:-1]), f'unknown flag "{name}"', hint=hint))
     return found
 
@@ -132,25 +132,50 @@ def foreign_flags(document: Document, place: Place, raw: Mapping[str, Node], fau
 
 
 def read_environment(document: Document, place: Place, raw: Mapping[str, str], faults: Faults) -> dict[str, str]:
-    """An `environment` mapping; values of tunables are checked and written in their one way."""
-    tunables = [name for name in names() if isinstance(find(name), Tunable)]
+    """An `environment` mapping; values of tunables are checked and written in their one way.
+
+    That of a sweep holds what tunes the engine and nothing else.
+    """
     environment: dict[str, str] = {}
     for name, text in raw.items():
         here = (*place, name)
         line = document.line(here)
-        found = find(name) if name in tunables else None
+        found = find(name)
         if not ENVIRONMENT_NAME.fullmatch(name):
             what = f'"{name}" is no name of an environment variable; accepted: letters, digits and _'
             faults.add(Fault(document.name, line, dotted(place), what))
-        elif found is not None:
+        elif isinstance(found, Tunable):
             try:
                 environment[name] = str(read_value(found, text))
             except ValueRefused as refused:
                 what = f'read "{text}"; accepted: {refused.accepted}'
                 faults.add(Fault(document.name, line, dotted(here), what, hint=did_you_mean(refused.nearest)))
-        elif almost := difflib.get_close_matches(name, tunables, n=1, cutoff=_ALMOST):
-            hint = did_you_mean(almost[0])
-            faults.add(Fault(document.name, line, dotted(place), f'unknown variable "{name}"', hint=hint))
-        else:
+        elif _is_no_slip(document, here, faults) and (place[0] == "services" or may_be_tuned(document, here, faults)):
             environment[name] = text
     return environment
+
+
+def is_other_variable(name: str) -> bool:
+    """Whether ``name`` is an environment variable that the catalogue does not know."""
+    return find(name) is None and is_variable(name)
+
+
+def may_be_tuned(document: Document, place: Place, faults: Faults) -> bool:
+    """Whether a sweep may set the variable at ``place``, which the catalogue does not know; else a fault says why."""
+    reason = why_not_tuned(str(place[-1]))
+    if reason is None:
+        return _is_no_slip(document, place, faults)
+    why, hint = reason
+    text = f'"{place[-1]}" {why}'
+    faults.add(Fault(document.name, document.line(place), dotted(place[:-1]), text, hint=hint))
+    return False
+
+
+def _is_no_slip(document: Document, place: Place, faults: Faults) -> bool:
+    """False after a fault for a name so near to a tunable's that it must be misspelt."""
+    meant = slip_of(str(place[-1]), [name for name in names() if isinstance(find(name), Tunable)])
+    if meant is None:
+        return True
+    text = f'unknown variable "{place[-1]}"'
+    faults.add(Fault(document.name, document.line(place), dotted(place[:-1]), text, hint=did_you_mean(meant)))
+    return False

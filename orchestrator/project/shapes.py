@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from orchestrator.project.document import Scalar
 from orchestrator.project.words import (
+    ENGINE_AXIS,
     Absolute,
     EnvironmentText,
     Hints,
@@ -220,9 +221,13 @@ class Budget(Shape):
 class SweepFile(Shape):
     """The whole of a sweep file."""
 
-    not_yet = frozenset({"mix", "nodes", "engine", "workloads", "search", "confirm", "stop-when", "checks"})
+    not_yet = frozenset({"mix", "nodes", "workloads", "search", "confirm", "stop-when", "checks"})
     needed = ("service", "workload")
-    hints: ClassVar[Hints] = {"axes": "did you mean grid?", "env": "did you mean environment?"}
+    hints: ClassVar[Hints] = {
+        "axes": "did you mean grid?",
+        "env": "did you mean environment?",
+        "engine": ENGINE_AXIS,
+    }
 
     service: Text | None = None
     grid: dict[str, Any] | None = None

@@ -32,7 +32,7 @@ def read_sweep(
     """
     shape = validate(shapes.SweepFile, document, faults)
     service = _service(document, shape.service, services, names, faults)
-    axes = read_grid(document, shape.grid or {}, faults)
+    axes = read_grid(document, shape.grid or {}, service.engines if service else None, faults)
     flags = read_flags(document, ("flags",), shape.flags, faults)
     environment = read_environment(document, ("environment",), shape.environment, faults)
     _check_fixed(document, axes, {**flags, **environment}, faults)
@@ -40,7 +40,7 @@ def read_sweep(
     _check_objective(document, shape.objective, workload.concurrency if workload else (), faults)
     _check_budget(document, shape.budget, faults)
     if service is None or workload is None:
-        _check_words(document, shape.where, faults)
+        _check_words(document, shape.where, axes, faults)
         return None
     sweep = Sweep(
         name=path.stem,
@@ -78,11 +78,11 @@ def _check_where(document: Document, sweep: Sweep, faults: Faults) -> None:
             faults.add(_where_fault(document, index, refused))
 
 
-def _check_words(document: Document, where: Sequence[str], faults: Faults) -> None:
+def _check_words(document: Document, where: Sequence[str], axes: Sequence[Axis], faults: Faults) -> None:
     """Without a service only the words of an expression can be judged."""
     for index, text in enumerate(where):
         try:
-            read_where(text)
+            read_where(text, axes)
         except WhereRefused as refused:
             faults.add(_where_fault(document, index, refused))
 
@@ -112,7 +112,7 @@ def _service(
 
 def _check_fixed(document: Document, axes: tuple[Axis, ...], fixed: Mapping[str, FlagValue], faults: Faults) -> None:
     for axis in axes:
-        varied = dict.fromkeys(name for point in axis.points for name in (*point.flags, *point.environment))
+        varied = dict.fromkeys(name for point in axis.points for name in point.settings)
         for name in varied:
             if name in fixed:
                 place: Place = ("grid", axis.name)

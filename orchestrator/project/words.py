@@ -18,6 +18,7 @@ from orchestrator.project.document import Node, Scalar
 from orchestrator.project.faults import did_you_mean, nearest
 
 NOT_YET = "not honoured yet"
+ENGINE_AXIS = 'versions are an axis: grid: {engine: ["0.5.20", "0.5.23"]}; one of them alone will do'
 
 Value = TypeVar("Value")
 

@@ -29,12 +29,18 @@ def plan_text(plan: Plan, width: int = 80, *, following: str | None = None) -> s
         following = f"Next: tune sweep {plan.path}"
     gpus = f" · {count(plan.gpus, 'GPU')}" if plan.gpus is not None else ""
     parts = [
-        [f"{plan.sweep} on {plan.host} · engine {plan.engine} (assumed){gpus}"],
+        [f"{plan.sweep} on {plan.host} · {_engines(plan)} (assumed){gpus}"],
         _table(plan, width),
         _said_of_configs(plan, width),
         [*_sums(plan, width), *_closing(plan, width, following)],
     ]
     return "\n".join(clean_lines("\n\n".join("\n".join(part) for part in parts if part)))
+
+
+def _engines(plan: Plan) -> str:
+    """``engine 0.5.23``; ``engines 0.5.20, 0.5.23``; production's beside it where the configs have others."""
+    named = f"engine{'s' if len(plan.engines) > 1 else ''} {', '.join(plan.engines)}"
+    return named if plan.engine in plan.engines else f"{named}, production {plan.engine}"
 
 
 def _table(plan: Plan, width: int) -> list[str]:

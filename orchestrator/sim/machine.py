@@ -222,7 +222,7 @@ class Machine:
     ) -> Run:
         words = argv[argv.index("sglang.launch_server") + 1 :] if "sglang.launch_server" in argv else argv[1:]
         try:
-            arguments = parse(words, version=self._version(argv[0]), environment=environment, lenient=lenient)
+            arguments = parse(words, version=self.version_of(argv[0]), environment=environment, lenient=lenient)
         except ArgumentsRefused as refused:
             return self._run(role, argv, at, startup.refused_arguments(refused.text), None)
         shape = (arguments.settings.tp, arguments.settings.ep)
@@ -260,7 +260,7 @@ class Machine:
             cache=PrefixCache(is_on=has_cache),
         )
 
-    def _version(self, python: str) -> str:
+    def version_of(self, python: str) -> str:
         """The engine version behind an interpreter's path."""
         for version, folder in self.entry.engines.items():
             if python.startswith(f"{folder}/"):

@@ -77,6 +77,10 @@ class SimService:
             },
         )
 
+    def installed(self, engine: str) -> Mapping[str, str]:
+        """Every folder holds what the inventory says."""
+        return {self._entry.kind: engine}
+
     def record(self) -> HostRecord | None:
         """The record as it stands."""
         return self._held.record if self._held else None
@@ -160,10 +164,11 @@ class SimService:
             )
 
     def check_argv(self, units: Mapping[str, TrialUnit]) -> Mapping[str, str]:
-        """The simulated engine's own parser on every command line."""
-        parser = build_parser(self._entry.engine)
+        """The simulated engine's own parser, in the version of each unit's engine."""
+        parsers = {version: build_parser(version) for version in self._entry.engines}
         refused = {}
         for name, unit in units.items():
+            parser = parsers[self._machine.version_of(unit.argv[0])]
             try:
                 parser.parse_args(options(unit.argv))
             except ArgumentsRefused as refusal:

@@ -51,11 +51,13 @@ def wait_ready(
     asked: Mapping[str, FlagValue],
     limits: Startup,
     cancel: Cancel,
+    engine: str | None = None,
     on_phase: Callable[[str, float], None],
 ) -> Ready:
     """Look, judge, ask for tokens; at most one request of ours in flight.
 
-    ``on_phase(phase, elapsed_s)`` is called when the start enters a new phase. Raises ``StartFailed``,
+    ``engine`` is the version that has to answer, where it is known. ``on_phase(phase, elapsed_s)`` is called when the
+    start enters a new phase. Raises ``StartFailed``,
     ``Interrupted``, ``LeaseLost``, ``HostFault``.
     """
     clock = doors.clock
@@ -73,7 +75,7 @@ def wait_ready(
         if step.do == "ask":
             probe = doors.engine.ask_tokens(timeout_s=PROBE_TIMEOUT_S)
             if probe.answered:
-                return _confirm(doors, held, role, watched, cursor, asked=asked, limits=limits)
+                return _confirm(doors, held, role, watched, cursor, asked=asked, limits=limits, engine=engine)
             watched, step = readiness.unanswered(watched, probe.detail, clock.monotonic(), limits)
         if step.failure is not None:
             raise _failed(doors, watched, step.failure)
@@ -89,6 +91,7 @@ def _confirm(
     *,
     asked: Mapping[str, FlagValue],
     limits: Startup,
+    engine: str | None,
 ) -> Ready:
     """The tokens came: look once more that they came from our own, unchanged invocation."""
     seen = held.ask(lambda: doors.service.watch(role, cursor))
@@ -98,7 +101,7 @@ def _confirm(
         raise _failed(doors, watched, step.failure)
     settings = doors.engine.settings()
     if settings is not None:
-        differences = readiness.identity_differences(asked, settings)
+        differences = readiness.identity_differences(asked, settings, engine=engine)
         if differences:
             raise _failed(doors, watched, failures.other_engine(differences))
     phases = {**watched.phases, watched.phase: now - watched.phase_began}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from orchestrator.core import events
 from orchestrator.core.plan.estimate import Cost
-from orchestrator.core.plan.plan import facts_of
 from orchestrator.core.resume import build_of, same_build
-from orchestrator.core.start.assumed import as_assumed
+from orchestrator.core.start.assumed import as_assumed, engines_as_assumed, production_as_assumed
 from orchestrator.core.start.render import render_unit
 from orchestrator.core.units import Survey, TrialUnit, UnitState
 from orchestrator.errors import BadAnswer, Declined, InputRefused, LeaseLost, TuneError
@@ -120,6 +120,7 @@ def _locked(job: Job, tell: Teller, touched: Touched) -> bool:
         if touched.ran and survey.enabled == "disabled":
             tell(events.Note, text=f"{entry.unit} is not enabled: a reboot in mid-run would leave the host without it")
         as_assumed(entry, survey)
+        builds = _builds(job, held, survey)
         units = _verify(job, held)
         bench = Bench(
             doors=job.doors,
@@ -130,18 +131,33 @@ def _locked(job: Job, tell: Teller, touched: Touched) -> bool:
             cancel=job.cancel,
             gpus=None if survey.gpus is None else len(survey.gpus),
         )
-        build = build_of(entry, survey)
-        same_build(job.run, job.past.build if job.past else None, build)
         made: dict[str, int] = {}
         if survey.production.is_running:
+            production_as_assumed(entry, job.doors.engine.settings())
             _agree(job, held)
-            _reference(job, bench, survey.production, build, made, when=BEFORE)
-        measured = _trials(job, bench, units, build, survey, touched, made)
+            _reference(job, bench, survey.production, builds[entry.engine], made, when=BEFORE)
+        measured = _trials(job, bench, units, builds, survey, touched, made)
         if touched.host:
             after = ending.restore("the run is over")
             if after is not None:
-                _reference(job, bench, after, build, made, when=AFTER)
+                _reference(job, bench, after, builds[entry.engine], made, when=AFTER)
         return measured
+
+
+def _builds(job: Job, held: Held, survey: Survey) -> dict[str, dict[str, str]]:
+    """By engine, what a number also depends on; every engine's folder was asked, and is what plan and past assume."""
+    entry = job.sweep.service
+    installed: dict[str, Mapping[str, str]] = {}
+    for engine in job.plan.engines:
+        if engine != entry.engine:  # that one the survey has asked
+            held.beat()
+            installed[engine] = held.ask(partial(job.doors.service.installed, engine), job.cancel)
+    engines_as_assumed(entry, survey, installed)
+    builds = {entry.engine: build_of(entry, survey)}
+    builds |= {engine: build_of(entry.under(engine), survey, found) for engine, found in installed.items()}
+    for engine, build in builds.items():
+        same_build(job.run, job.past.builds.get(engine) if job.past else None, build)
+    return builds
 
 
 def _verify(job: Job, held: Held) -> dict[str, TrialUnit]:
@@ -149,7 +165,7 @@ def _verify(job: Job, held: Held) -> dict[str, TrialUnit]:
     units: dict[str, TrialUnit] = {}
     for trial in job.plan.distinct if job.ends_at is not None else job.plan.launchable:
         stop_if_asked(job.cancel, "checking the units")
-        unit = render_unit(job.sweep.service, trial.config, run=job.run, trial=trial.slug)
+        unit = render_unit(job.sweep.service.under(trial.engine), trial.config, run=job.run, trial=trial.slug)
         held.beat()
         held.ask(lambda unit=unit: job.doors.service.verify(unit), job.cancel)  # type: ignore[misc]
         units[trial.slug] = unit
@@ -172,7 +188,7 @@ def _ask_parser(job: Job, held: Held, units: Mapping[str, TrialUnit]) -> None:
                 f"{', '.join(slugs)}: refused by the engine's own parser on {entry.host.name}\n    {words}"
                 for words, slugs in by_words.items()
             ],
-            remedy=f"{entry.engine_folder}/bin/python -m sglang.launch_server --help, on {entry.host.name}, "
+            remedy=f"{units[next(iter(refused))].argv[0]} -m sglang.launch_server --help, on {entry.host.name}, "
             "shows what this installation accepts",
         )
 
@@ -217,6 +233,7 @@ def _reference(
         trial=PRODUCTION,
         launch=launch_name(job, PRODUCTION, made),
         config=config,
+        engine=entry.engine,
         unit=TrialUnit(
             name=entry.unit, text="", argv=seen.argv, environment={}, user=entry.user, working_directory=None
         ),
@@ -239,7 +256,7 @@ def _trials(
     job: Job,
     bench: Bench,
     units: Mapping[str, TrialUnit],
-    build: Mapping[str, str],
+    builds: Mapping[str, Mapping[str, str]],
     survey: Survey,
     touched: Touched,
     made: dict[str, int],
@@ -251,8 +268,7 @@ def _trials(
         job=job,
         bench=bench,
         units=units,
-        build=build,
-        facts=facts_of(job.sweep.service),
+        builds=builds,
         cost=Cost(job.sweep, job.recorded, job.plan.production),
         replaces="production" if survey.production.is_running else "trial",
         touch=touch,

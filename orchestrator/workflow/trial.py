@@ -44,11 +44,12 @@ class Bench:
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """One start to make: ids, the unit, and the levels still to be measured in it."""
+    """One start to make: ids, the unit, and the levels still to be measured in it. ``engine``: its version."""
 
     trial: str
     launch: str
     config: Config
+    engine: str
     unit: TrialUnit
     levels: tuple[LevelSpec, ...]
     build: dict[str, str]
@@ -116,6 +117,7 @@ def _start(bench: Bench, launch: Launch, began: float) -> Ready:
         asked=launch.config.flags,
         limits=bench.entry.startup,
         cancel=bench.cancel,
+        engine=launch.engine,
         on_phase=phase,
     )
 

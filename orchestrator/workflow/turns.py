@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from orchestrator.core import events
-from orchestrator.core.flags import Facts
 from orchestrator.core.load.levels import levels
 from orchestrator.core.plan.estimate import Cost, Pace
 from orchestrator.core.plan.inherit import cannot_do_better
-from orchestrator.core.plan.plan import PlannedTrial
+from orchestrator.core.plan.plan import PlannedTrial, facts_of
 from orchestrator.core.plan.twins import twin
 from orchestrator.core.resume import Past
 from orchestrator.core.start.failures import Failure
@@ -33,8 +32,7 @@ class Turns:
     job: Job
     bench: Bench
     units: Mapping[str, TrialUnit]
-    build: Mapping[str, str]
-    facts: Facts
+    builds: Mapping[str, Mapping[str, str]]  # by engine
     cost: Cost
     replaces: Role  # what the next launch stops
     touch: Callable[[], None]
@@ -137,12 +135,18 @@ class Turns:
             )
 
     def _rule_out(self, failed: PlannedTrial, failure_class: str) -> None:
-        """Set aside what cannot do better than a config that failed; what production runs is known to work."""
+        """Set aside what cannot do better than a config that failed; what production runs is known to work.
+
+        A failure says nothing of another engine.
+        """
+        facts = facts_of(self.job.sweep.service.under(failed.engine))
         for trial in self.job.plan.distinct:
             if trial.slug in self.settled or trial.is_production or self._is_measured(trial.slug):
                 continue
-            why = cannot_do_better(failure_class, failed.config, trial.config, self.facts)
-            if trial.slug == failed.slug or why is None:
+            if trial.slug == failed.slug or trial.engine != failed.engine:
+                continue
+            why = cannot_do_better(failure_class, failed.config, trial.config, facts)
+            if why is None:
                 continue
             self.settled.add(trial.slug)
             self.bench.tell(
@@ -157,11 +161,16 @@ class Turns:
         return any(measured == slug for measured, _ in self.measured)
 
     def _same_as(self, slug: str, settings: Mapping[str, Any]) -> str | None:
-        """An earlier config that was measured with the settings that this one turns out to run with."""
+        """An earlier config that was measured on this engine, with the settings that this one turns out to run with."""
         self.started[slug] = settings
-        configs = {trial.slug: trial.config for trial in self.job.plan.distinct}
-        others = {name: (configs[name], seen) for name, seen in self.ran.items() if name != slug and name in configs}
-        return None if slug in self.ran else twin(configs[slug], settings, others, self.facts.version)
+        trials = {trial.slug: trial for trial in self.job.plan.distinct}
+        engine = trials[slug].engine
+        others = {
+            name: (trials[name].config, seen)
+            for name, seen in self.ran.items()
+            if name != slug and name in trials and trials[name].engine == engine
+        }
+        return None if slug in self.ran else twin(trials[slug].config, settings, others, engine)
 
     def _left_s(self) -> float | None:
         ends_at = self.job.ends_at
@@ -204,9 +213,10 @@ class Turns:
             trial=trial.slug,
             launch=launch_name(self.job, trial.slug, self.made),
             config=trial.config,
+            engine=trial.engine,
             unit=self.units[trial.slug],
             levels=todo,
-            build=dict(self.build),
+            build=dict(self.builds[trial.engine]),
         )
 
     def _todo(self, slug: str, block: int) -> tuple[LevelSpec, ...]:

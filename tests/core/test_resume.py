@@ -63,9 +63,9 @@ def test_what_a_run_leaves_for_its_next_part() -> None:
         failed={"d2": "kv-too-small"},
         settings={"d0": settings},
         launches={"production": 1, "d0": 2, "d2": 1, "d4": 1, "d6": 0, "d8": 1},
-        build={"driver": "570"},
+        builds={"": {"driver": "570"}},
     )
-    assert past(run(trial("d0", state="planned")), frozenset()).build is None
+    assert past(run(trial("d0", state="planned")), frozenset()).builds == {}
 
 
 ENTRY = ServiceEntry(

@@ -38,7 +38,7 @@ services:
     host: k26
     unit: sglang-k26.service
     template: sglang.service.j2
-    engines: {"0.5.23": /opt/sglang-0.5.23}
+    engines: {"0.5.12": /opt/sglang-0.5.12, "0.5.23": /opt/sglang-0.5.23}
     engine: "0.5.23"
     port: 30000
     flags: {model-path: moonshotai/Kimi-K2.6, pp-size: 8, tp-size: 1, mem-fraction-static: 0.92, cuda-graph: off}
@@ -286,7 +286,7 @@ def test_a_config_known_to_be_infeasible_is_not_started_again(night: Callable[..
 def test_a_run_does_not_go_on_upon_another_build(night: Callable[..., Night]) -> None:
     one = night()
     with pytest.raises(InputRefused) as caught:
-        one.run(past=Past(build={"driver": "570.1"}))
+        one.run(past=Past(builds={"0.5.23": {"driver": "570.1"}}))
     assert any(line.startswith("driver: was 570.1, now ") for line in caught.value.evidence)
     assert one.heard.of(events.RestoreBegan) == []
     assert one.doors.service.record() is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from orchestrator.core.commands import Command, Reply
 from orchestrator.core.commands.systemd import Setting
@@ -46,14 +46,19 @@ json.dump(refused, told)
 """
 
 
-def check_units(entry: ServiceEntry, units: Mapping[str, TrialUnit], *, engine: str) -> Command[Mapping[str, str]]:
-    """``check_arguments`` for the trial units of a service, in its own engine, folder and environment."""
-    setting = Setting(
-        python=f"{entry.engine_folder}/bin/python",
-        folder=entry.working_directory,
-        variables=tuple(f"{name}={value}" for name, value in entry.environment.items()),
-    )
-    return check_arguments(setting, {name: unit.argv for name, unit in units.items()}, engine=engine)
+def check_units(entry: ServiceEntry, units: Mapping[str, TrialUnit]) -> Iterator[Command[Mapping[str, str]]]:
+    """``check_arguments`` for the trial units of a service, in its folder and environment: one question an engine."""
+    by_python: dict[str, dict[str, Sequence[str]]] = {}
+    for name, unit in units.items():
+        by_python.setdefault(unit.argv[0], {})[name] = unit.argv
+    place = "" if entry.host.connection == "local" else f"{entry.host.name}:"
+    for python, command_lines in by_python.items():
+        setting = Setting(
+            python=python,
+            folder=entry.working_directory,
+            variables=tuple(f"{name}={value}" for name, value in entry.environment.items()),
+        )
+        yield check_arguments(setting, command_lines, engine=f"{place}{python.removesuffix('/bin/python')}")
 
 
 def check_arguments(

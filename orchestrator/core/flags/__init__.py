@@ -13,12 +13,14 @@ from orchestrator.core.flags.rules.graphs import check_load
 from orchestrator.core.flags.sizes import default_micro_batch_cap, largest_captured_batch
 from orchestrator.core.flags.slug import slug
 from orchestrator.core.flags.values import Canonical, Fault, canonical, read_value, setting
+from orchestrator.core.flags.versions import EngineVersion
 from orchestrator.core.flags.writing import argv
 
 __all__ = [
     "DEPLOYMENT",
     "SECRET",
     "Canonical",
+    "EngineVersion",
     "Facts",
     "Fault",
     "Finding",

@@ -20,8 +20,8 @@ _LONGEST = 24
 def slug(settings: Mapping[str, FlagValue]) -> str:
     """``{"pp-size": 8, "tp-size": 1, "pp-async-batch-depth": 0, "cuda-graph": False}`` as ``pp8.d0.eager``.
 
-    ``settings`` are one point's flags and environment tunables, in the order of the axes; other names (``engine``)
-    are used as they are. Switches in their default state and sizes of 1 (pp-size excepted) are left out, unless
+    ``settings`` are one point's flags and environment tunables, in the order of the axes, and ``engine`` with a
+    version: ``v0.5.20``. Switches in their default state and sizes of 1 (pp-size excepted) are left out, unless
     nothing else would remain. Lower-case letters, digits, dots and hyphens only, so it fits file and unit names.
     Different points of the same axes get different slugs.
     """
@@ -32,8 +32,10 @@ def slug(settings: Mapping[str, FlagValue]) -> str:
 
 
 def _part(name: str, value: FlagValue, *, full: bool) -> str:
+    if name == "engine":
+        return f"v{re.sub(r'[^a-z0-9.]+', '-', str(value).lower())}"
     setting = find(name)
-    short = setting.short if setting is not None else _clean(name)
+    short = setting.short if setting is not None else _variable(name)
     if isinstance(value, bool):
         default = setting.default if isinstance(setting, Flag) else False
         if value == default:
@@ -42,6 +44,12 @@ def _part(name: str, value: FlagValue, *, full: bool) -> str:
     if value == 1 and name in _QUIET_AT_ONE and not full:
         return ""
     return short + _value(value, is_named=isinstance(setting, Flag) and setting.kind == "enum")
+
+
+def _variable(name: str) -> str:
+    """The short name of a variable that the catalogue does not know: ``NCCL_PROTO`` as ``nccl-proto``."""
+    is_usual = re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*", name) is not None
+    return name.lower().replace("_", "-") if is_usual and len(name) <= _LONGEST else _clean(name)
 
 
 def _state(name: str, value: bool) -> str:

@@ -5,11 +5,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 
 from packaging.version import InvalidVersion, Version
 
 from orchestrator.core.flags.flag import NEWEST, OLDEST, FlagRefused
+
+
+@dataclass(frozen=True)
+class EngineVersion:
+    """A version as a value of its own, which is neither text nor a number: it is compared as ``parsed`` reads it."""
+
+    text: str
 
 
 @cache
@@ -22,6 +31,26 @@ def parsed(version: str) -> Version:
             [f'engine version "{version}": not a version, accepted: a number like {NEWEST} or 0.5.10.post1'],
             remedy="say the version that the installed engine reports",
         ) from error
+
+
+def is_same(version: str, other: str) -> bool:
+    """Whether both name one release; what is no version at all is the same as nothing but itself."""
+    if version == other:
+        return True
+    try:
+        return parsed(version) == parsed(other)
+    except FlagRefused:
+        return False
+
+
+def nearest_version(version: str, known: Iterable[str]) -> str | None:
+    """The one of ``known`` that lies nearest in the same series (0.5.x); None where there is none, or no version."""
+    try:
+        asked = parsed(version)
+        series = [one for one in known if parsed(one).release[:2] == asked.release[:2]]
+    except FlagRefused:
+        return None
+    return min(series, key=lambda one: abs(parsed(one).micro - asked.micro), default=None)
 
 
 def is_newer(version: str) -> bool:

@@ -6,14 +6,15 @@ which few are meant cost little more than the few. Slugs are unique inside a gri
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from orchestrator.core.config import Config, FlagValue
-from orchestrator.core.flags import DEPLOYMENT, Flag, Tunable, find, names, slug
+from orchestrator.core.flags import DEPLOYMENT, EngineVersion, Flag, Tunable, find, names, slug
 from orchestrator.core.plan.where import Part, Value, Where, WhereRefused, parse
-from orchestrator.core.sweep import Axis, Point, Sweep
+from orchestrator.core.sweep import ENGINE, Axis, Point, Sweep
 from orchestrator.errors import InputRefused
 
 MAX_CONFIGS = 5_000
@@ -26,10 +27,14 @@ PRODUCTION = "production"  # the trial that stands for what runs now; no config 
 
 @dataclass(frozen=True, kw_only=True)
 class GridPoint:
-    """One combination that is meant. ``settings`` are what the axes set, in the order of the axes."""
+    """One combination that is meant. ``settings`` are what the axes set, in the order of the axes.
+
+    ``engine`` is the version it runs on: two points may have one config on two versions.
+    """
 
     slug: str
     config: Config
+    engine: str
     settings: Mapping[str, FlagValue]
 
 
@@ -48,7 +53,9 @@ class Grid:
     points: tuple[GridPoint, ...]
     raw: int
     removed: tuple[Removed, ...]
-    merged: Mapping[str, str] = field(default_factory=dict)  # slug -> slug of the same config earlier in the grid
+    merged: Mapping[str, str] = field(
+        default_factory=dict
+    )  # slug -> slug of the same config and engine earlier in the grid
 
 
 def config_of(sweep: Sweep, points: Sequence[Point] = ()) -> Config:
@@ -88,29 +95,30 @@ def expand(sweep: Sweep, *, most_steps: int = MAX_STEPS) -> Grid:
     """
     search = _Search(sweep, most_steps=most_steps)
     chosen = sorted(search.combinations())
-    unique: dict[str, GridPoint] = {}
+    unique: dict[str, GridPoint] = {}  # by what it is: config, and engine where that is an axis
     merged: dict[str, str] = {}
     taken: dict[str, str] = {}
     for indexes in chosen:
         points = [axis.points[index] for axis, index in zip(sweep.axes, indexes, strict=True)]
         config = config_of(sweep, points)
-        settings = {
-            name: value for point in points for name, value in (*point.flags.items(), *point.environment.items())
-        }
-        name = _unique_slug(settings, config, taken)
-        if config.id in unique:
-            merged[name] = unique[config.id].slug
+        settings = {name: value for point in points for name, value in point.settings.items()}
+        engine = next((point.engine for point in points if point.engine is not None), None)
+        identity = config.id if engine is None else hashlib.sha256(f"{config.id} {engine}".encode()).hexdigest()
+        name = _unique_slug(settings, identity, taken)
+        if identity in unique:
+            merged[name] = unique[identity].slug
             continue
-        unique[config.id] = GridPoint(slug=name, config=config, settings=settings)
+        unique[identity] = GridPoint(slug=name, config=config, engine=engine or sweep.service.engine, settings=settings)
     removed = tuple(
         Removed(where=where.text, count=count) for where, count in zip(search.wheres, search.removed, strict=True)
     )
     return Grid(points=tuple(unique.values()), raw=search.raw, removed=removed, merged=merged)
 
 
-def read_where(text: str) -> Where:
-    """An expression over every name there is. Raises ``WhereRefused``."""
-    return parse(text, [*(name.replace("-", "_") for name in names()), "gpus"])
+def read_where(text: str, axes: Sequence[Axis] = ()) -> Where:
+    """An expression over every name there is, and what ``axes`` set. Raises ``WhereRefused``."""
+    known = dict.fromkeys(name.replace("-", "_") for name in names())
+    return parse(text, [*known, "gpus", ENGINE, *sorted(_set_by(axes) - known.keys() - {ENGINE})])
 
 
 def check_where(sweep: Sweep, text: str) -> WhereRefused | None:
@@ -133,8 +141,8 @@ def _needed(axes: Sequence[Axis], where: Where) -> tuple[Axis, ...]:
 
 def _read(sweep: Sweep, text: str) -> Where:
     """Parse over every name there is, then ask that each has a value in this sweep."""
-    where = read_where(text)
-    bound = set(_fixed_values(sweep)).union(*(_names_of(axis) for axis in sweep.axes))
+    where = read_where(text, sweep.axes)
+    bound = _fixed_values(sweep).keys() | _set_by(sweep.axes)
     for name in sorted(where.names - bound):
         if name == "gpus":
             host = sweep.service.host.name
@@ -158,6 +166,7 @@ def _fixed_values(sweep: Sweep) -> dict[str, Value]:
         values.update({name.replace("-", "_"): _value(name, value) for name, value in settings.items()})
     if sweep.service.host.gpus is not None:
         values["gpus"] = sweep.service.host.gpus
+    values[ENGINE] = EngineVersion(sweep.service.engine)
     return values
 
 
@@ -178,7 +187,11 @@ def _value(name: str, value: FlagValue) -> Value:
 
 
 def _names_of(axis: Axis) -> frozenset[str]:
-    return frozenset(name.replace("-", "_") for point in axis.points for name in (*point.flags, *point.environment))
+    return frozenset(name.replace("-", "_") for point in axis.points for name in point.settings)
+
+
+def _set_by(axes: Sequence[Axis]) -> frozenset[str]:
+    return frozenset[str]().union(*(_names_of(axis) for axis in axes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,18 +285,17 @@ class _Search:
 
 
 def _bindings(point: Point) -> dict[str, Value]:
-    return {
-        name.replace("-", "_"): _value(name, value)
-        for name, value in (*point.flags.items(), *point.environment.items())
-    }
+    settings = {**point.flags, **point.environment}
+    bound = {name.replace("-", "_"): _value(name, value) for name, value in settings.items()}
+    return bound if point.engine is None else {**bound, ENGINE: EngineVersion(point.engine)}
 
 
-def _unique_slug(settings: Mapping[str, FlagValue], config: Config, taken: dict[str, str]) -> str:
-    """The short slug; with the config's id behind it when another config has it, or when it is too long."""
+def _unique_slug(settings: Mapping[str, FlagValue], identity: str, taken: dict[str, str]) -> str:
+    """The short slug; with the beginning of ``identity`` behind it when another has it, or when it is too long."""
     short = slug(settings) or "as-is"
     if len(short) > MAX_SLUG:
-        short = f"{short[: MAX_SLUG - 9].rstrip('.-')}.{config.id[:8]}"
-    if short == PRODUCTION or taken.get(short, config.id) != config.id:
-        short = f"{short}.{config.id[:8]}"
-    taken[short] = config.id
+        short = f"{short[: MAX_SLUG - 9].rstrip('.-')}.{identity[:8]}"
+    if short == PRODUCTION or taken.get(short, identity) != identity:
+        short = f"{short}.{identity[:8]}"
+    taken[short] = identity
     return short

@@ -41,12 +41,14 @@ __all__ = ["Group", "LaunchTimes", "Plan", "PlannedTrial", "facts_of", "plan"]
 class PlannedTrial:
     """One config of the run. ``order`` counts from 1 in the order of the first block, aliases after all others.
 
-    ``settings`` are what the axes set. An alias resolves to the same effective settings as an earlier config and is
-    not launched. ``left_out``: the budget has no room for it.
+    ``engine`` is the version it is started with; the same config on another version is another trial. ``settings`` are
+    what the axes set. An alias resolves to the same effective settings as an earlier config and is not launched.
+    ``left_out``: the budget has no room for it.
     """
 
     slug: str
     config: Config
+    engine: str
     settings: Mapping[str, FlagValue]
     order: int
     findings: tuple[Finding, ...] = ()
@@ -75,7 +77,8 @@ class Plan:
     service: str
     unit: str
     host: str
-    engine: str
+    engine: str  # of production, and of every config unless engines are an axis
+    engines: tuple[str, ...]  # those of the configs, as the axis lists them
     gpus: int | None
     digest: str
     production: Config
@@ -136,7 +139,10 @@ class Plan:
 
 
 def facts_of(service: ServiceEntry) -> Facts:
-    """What the rules are told when no host is asked: the inventory's engine, GPUs and model."""
+    """What the rules are told when no host is asked: the inventory's engine, GPUs and model.
+
+    Of another engine: ``facts_of(service.under(version))``.
+    """
     host = service.host
     return Facts(version=service.engine, gpus=host.gpus, model=service.model, gpu_memory_gib=host.gpu_memory_gib)
 
@@ -152,9 +158,10 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
     grid = expand(sweep)
     production = production_config(sweep)
     needs = kv_needs(sweep.workload)
-    found = {point.slug: _findings(point.config, facts, needs) for point in grid.points}
+    on = {point.slug: replace(facts, version=point.engine) for point in grid.points}
+    found = {point.slug: _findings(point.config, on[point.slug], needs) for point in grid.points}
     allowed = [point for point in grid.points if not _refusals(found[point.slug])]
-    aliases = _aliases(allowed, facts)
+    aliases = _aliases(allowed, on)
     distinct = [point.slug for point in allowed if point.slug not in aliases]
     blocks = _blocks(sweep, distinct)
     order = {slug: place for place, slug in enumerate([*blocks[0], *aliases], start=1)}
@@ -163,12 +170,15 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
         PlannedTrial(
             slug=point.slug,
             config=point.config,
+            engine=point.engine,
             settings=point.settings,
             order=order[point.slug],
             findings=found[point.slug],
             alias_of=aliases.get(point.slug),
-            is_production=point.slug not in aliases and effective(point.config, facts) == running,
-            kv_tokens=_kv_tokens(point.config, facts),
+            is_production=point.slug not in aliases
+            and point.engine == facts.version
+            and effective(point.config, facts) == running,
+            kv_tokens=_kv_tokens(point.config, on[point.slug]),
         )
         for point in sorted(allowed, key=lambda point: order[point.slug])
     ]
@@ -186,8 +196,9 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
         unit=sweep.service.unit,
         host=sweep.service.host.name,
         engine=facts.version,
+        engines=_engines(sweep) or (facts.version,),
         gpus=facts.gpus,
-        digest=_digest(sweep, facts, [point.config for point in grid.points], production),
+        digest=_digest(sweep, facts, grid.points, production),
         production=production,
         columns=_columns(sweep),
         trials=tuple(trials),
@@ -251,12 +262,13 @@ def _groups(grid: Grid, found: Mapping[str, tuple[Finding, ...]], *, refused: bo
     )
 
 
-def _aliases(points: Sequence[GridPoint], facts: Facts) -> dict[str, str]:
-    """Slug of a config → slug of the earlier one that it comes to."""
-    first: dict[str, str] = {}
+def _aliases(points: Sequence[GridPoint], on: Mapping[str, Facts]) -> dict[str, str]:
+    """Slug of a config → slug of the earlier one that it comes to on the same engine. ``on``: facts by slug."""
+    first: dict[tuple[str, str], str] = {}
     aliases: dict[str, str] = {}
     for point in points:
-        original = first.setdefault(effective(point.config, facts).id, point.slug)
+        comes_to = effective(point.config, on[point.slug]).id
+        original = first.setdefault((point.engine, comes_to), point.slug)
         if original != point.slug:
             aliases[point.slug] = original
     return aliases
@@ -276,11 +288,13 @@ def _shuffled(slugs: Sequence[str], seed: str) -> tuple[str, ...]:
 
 
 def _columns(sweep: Sweep) -> tuple[str, ...]:
-    return tuple(
-        dict.fromkeys(
-            name for axis in sweep.axes for point in axis.points for name in (*point.flags, *point.environment)
-        )
-    )
+    return tuple(dict.fromkeys(name for axis in sweep.axes for point in axis.points for name in point.settings))
+
+
+def _engines(sweep: Sweep) -> tuple[str, ...]:
+    """Versions that an axis sets, each once; none when engines are no axis."""
+    versions = (point.engine for axis in sweep.axes for point in axis.points)
+    return tuple(dict.fromkeys(version for version in versions if version is not None))
 
 
 def _blocked(sweep: Sweep, points: Sequence[GridPoint]) -> tuple[str, ...]:
@@ -295,7 +309,7 @@ def _blocked(sweep: Sweep, points: Sequence[GridPoint]) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _digest(sweep: Sweep, facts: Facts, configs: Sequence[Config], production: Config) -> str:
+def _digest(sweep: Sweep, facts: Facts, points: Sequence[GridPoint], production: Config) -> str:
     """Twelve hex digits of everything that decides what is measured; objective, limits and budget do not."""
     service = sweep.service
     content = {
@@ -309,7 +323,7 @@ def _digest(sweep: Sweep, facts: Facts, configs: Sequence[Config], production: C
             service.kept,
             *secrets.unit_lines(service),
         ],
-        "configs": [config.id for config in configs],
+        "configs": [[point.config.id, point.engine] if _engines(sweep) else point.config.id for point in points],
         "workload": [sweep.workload.name, digest(sweep.workload), sorted(set(sweep.workload.concurrency))],
         "repeats": [sweep.repeats.per_level, sweep.repeats.launches],
         "reference": [sweep.reference, production.id if sweep.reference == "production" else None],

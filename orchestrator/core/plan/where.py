@@ -15,6 +15,8 @@ import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from orchestrator.core.flags.flag import FlagRefused
+from orchestrator.core.flags.versions import EngineVersion, parsed
 from orchestrator.errors import InputRefused
 
 MAX_LENGTH = 500  # characters
@@ -23,7 +25,7 @@ MAX_NODES = 120
 MAX_NUMBER = 10**15  # beyond it floats no longer hold every whole number
 MAX_EXPONENT = 64
 
-Value = bool | int | float | str | tuple[int, ...] | tuple[str, ...]
+Value = bool | int | float | str | EngineVersion | tuple[int, ...] | tuple[str, ...]
 Values = Mapping[str, Value]
 _Evaluate = Callable[[Values], Value]
 
@@ -307,7 +309,7 @@ def _compare_two(a: Value, op: ast.cmpop, b: Value) -> bool:
         if not isinstance(b, tuple):
             raise _Problem(f"{b!r} is no list: `in` looks into a list")
         return _is_among(a, b) is isinstance(op, ast.In)
-    x, y = _as_number(a), _as_number(b)
+    x, y = (_ordinal(a, b), 0) if _is_version(a, b) else (_as_number(a), _as_number(b))
     match op:
         case ast.Lt():
             return x < y
@@ -319,12 +321,35 @@ def _compare_two(a: Value, op: ast.cmpop, b: Value) -> bool:
             return x >= y
 
 
+def _is_version(a: Value, b: Value) -> bool:
+    return isinstance(a, EngineVersion) or isinstance(b, EngineVersion)
+
+
+def _ordinal(a: Value, b: Value) -> int:
+    """Below, at or above 0 as version ``a`` comes before, with or after version ``b``."""
+    x, y = (parsed(_version_text(value)) for value in (a, b))
+    return (x > y) - (x < y)
+
+
+def _version_text(value: Value) -> str:
+    text = value.text if isinstance(value, EngineVersion) else value
+    if not isinstance(text, str):
+        raise _Problem(f'{value!r} is {_kind(value)}, and engine is a version; put it in quotes: engine >= "0.5.20"')
+    try:
+        parsed(text)
+    except FlagRefused:
+        raise _Problem(f'{value!r} is no version; compare engine with one such as "0.5.20"') from None
+    return text
+
+
 def _is_among(value: Value, elements: tuple[Value, ...]) -> bool:
     return any(_same(value, element) for element in elements)
 
 
 def _same(a: Value, b: Value) -> bool:
     """Equality inside one kind. `pp_size == "8"` would be silently false for ever, so it is refused."""
+    if _is_version(a, b):
+        return _ordinal(a, b) == 0
     if type(a) is not type(b) and _kind(a) != _kind(b):
         raise _Problem(f"{a!r} is {_kind(a)} and {b!r} is {_kind(b)}: they are never equal")
     return a == b
@@ -338,6 +363,8 @@ def _kind(value: Value) -> str:
             return "a number"
         case str():
             return "text"
+        case EngineVersion():
+            return "a version"
         case _:
             return "a list"
 

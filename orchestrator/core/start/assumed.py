@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.core.flags.versions import is_same
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.start.clearing import describe
-from orchestrator.core.units import Survey
+from orchestrator.core.start.readiness import version_of
+from orchestrator.core.units import SIMULATED_PACKAGE, Survey
 from orchestrator.errors import HostFault
 
 
@@ -29,3 +34,44 @@ def as_assumed(entry: ServiceEntry, survey: Survey) -> None:
             remedy="a number measured beside it would not be one; wait for it or ask its owner",
             evidence=[describe(holder) for holder in survey.foreign],
         )
+
+
+def engines_as_assumed(entry: ServiceEntry, survey: Survey, installed: Mapping[str, Mapping[str, str]]) -> None:
+    """Raise ``HostFault`` for folders of other engines that hold another version than the inventory says, or a
+    simulated engine beside real ones. ``installed``: engine -> package -> version, empty where it cannot be asked."""
+    found_in = {version: packages.get(entry.kind, version) for version, packages in installed.items()}
+    wrong = {version: found for version, found in found_in.items() if found != version}
+    if wrong:
+        version, found = next(iter(wrong.items()))
+        raise HostFault(
+            f"{entry.engines[version]} on {entry.host.name} has engine {found}, the inventory says {version}",
+            cause="the environment was upgraded since the inventory was written",
+            remedy=f'write "{found}" for that folder under engines in inventory.yaml, then plan again',
+            evidence=[f"{entry.engines[at]}: has {what}, inventory {at}" for at, what in wrong.items()][1:],
+        )
+    for version, packages in installed.items():
+        if packages and (SIMULATED_PACKAGE in packages) != survey.is_simulated:
+            this, that = ("real", "simulated") if survey.is_simulated else ("simulated", "real")
+            raise HostFault(
+                f"{entry.engines[version]} on {entry.host.name} holds a {this} engine, "
+                f"{entry.engine_folder} a {that} one",
+                cause="measured and simulated results are never mixed in one run",
+                remedy="name only real, or only simulated engines in the grid",
+            )
+
+
+def production_as_assumed(entry: ServiceEntry, settings: Mapping[str, Any] | None) -> None:
+    """Raise ``HostFault`` when production says (``/server_info``) that it is of another version than the inventory's.
+
+    What the plan calls production, and everything compared with it, would be of another build.
+    """
+    says = version_of(settings or {})
+    if says is None or is_same(says, entry.engine):
+        return
+    listed = "" if says in entry.engines else ", with its folder under engines,"
+    raise HostFault(
+        f"{entry.unit} on {entry.host.name} runs engine {says} by its own word, the inventory says {entry.engine}",
+        cause="production was not restarted on that version yet, or was upgraded since the inventory was written",
+        remedy=f'engine: "{says}"{listed} in inventory.yaml; grid: {{engine: ["{entry.engine}"]}} in the sweep '
+        "measures the other version beside it",
+    )

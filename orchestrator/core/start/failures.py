@@ -266,12 +266,12 @@ def _our_request(said: str) -> str:
 
 
 def other_engine(differences: Sequence[str]) -> Failure:
-    """An engine answers, but with another model or layout than was asked for."""
+    """An engine answers, but of another version, or with another model or layout, than was asked for."""
     return Failure(
         name="other-engine",
         verdict="environment",
         explanation="the engine that answers is not the one that was started: " + "; ".join(differences),
-        next_step="check who serves on this port",
+        next_step="check who serves on this port, and what is installed in the folder that was started",
         evidence=tuple(differences),
     )
 

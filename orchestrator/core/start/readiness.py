@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from orchestrator.core.config import FlagValue
+from orchestrator.core.flags.versions import is_same
 from orchestrator.core.inventory import Startup
 from orchestrator.core.start import failures
 from orchestrator.core.start.failures import Failure
@@ -170,9 +171,24 @@ def _latest(before: Progress, after: Progress) -> Progress:
 _IDENTITY = ("model-path", "pp-size", "tp-size")
 
 
-def identity_differences(asked: Mapping[str, FlagValue], settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """What shows that another engine answers: ``pp-size: asked 8, effective 4``. Empty when it is ours."""
-    return tuple(text for name, text in _differences(asked, settings) if name in _IDENTITY)
+def identity_differences(
+    asked: Mapping[str, FlagValue], settings: Mapping[str, Any], *, engine: str | None = None
+) -> tuple[str, ...]:
+    """What shows that another engine answers: ``pp-size: asked 8, effective 4``. Empty when it is ours.
+
+    ``engine`` is the version that was started, where that is known.
+    """
+    found = tuple(text for name, text in _differences(asked, settings) if name in _IDENTITY)
+    says = version_of(settings)
+    if engine is not None and says is not None and not is_same(says, engine):
+        return (f"engine: asked {engine}, by its own word {says}", *found)
+    return found
+
+
+def version_of(settings: Mapping[str, Any]) -> str | None:
+    """The version an engine says it is (``version`` in ``/server_info``, in every release of the catalogue)."""
+    version = settings.get("version")
+    return version if isinstance(version, str) and version else None
 
 
 def setting_differences(asked: Mapping[str, FlagValue], settings: Mapping[str, Any]) -> tuple[str, ...]:

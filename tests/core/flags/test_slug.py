@@ -28,7 +28,7 @@ from orchestrator.core.flags import slug
         ({"attention-backend": "trtllm_mla"}, "attn-trtllm-mla"),
         ({"cuda-graph-bs": (1, 2, 4, 8)}, "gsizes1-2-4-8"),
         ({"SGLANG_PP_LAYER_PARTITION": "8,8,8,8,8,7,7,7"}, "layers8-8-8-8-8-7-7-7"),
-        ({"engine": "0.5.20", "pp-size": 8}, "engine0.5.20.pp8"),
+        ({"engine": "0.5.20", "pp-size": 8}, "v0.5.20.pp8"),
         ({"model-path": "moonshotai/Kimi-K2.6"}, "model-moonshotai-kimi-k2-b156"),
     ],
 )
