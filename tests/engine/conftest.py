@@ -38,7 +38,7 @@ def engine() -> RealEngine:
 
 
 @pytest.fixture(scope="session")
-def host(bed: Bed, engine: RealEngine) -> BedHost:
+def host(engine: RealEngine, bed: Bed) -> BedHost:
     """A real host that can run the engine."""
     try:
         return see_engine(bed, engine)
@@ -47,7 +47,7 @@ def host(bed: Bed, engine: RealEngine) -> BedHost:
 
 
 @pytest.fixture(scope="session")
-def line(host: BedHost, engine: RealEngine, tmp_path_factory: pytest.TempPathFactory) -> Line:
+def line(engine: RealEngine, host: BedHost, tmp_path_factory: pytest.TempPathFactory) -> Line:
     """Production serves, a project has adopted it. Every test leaves production serving, or says that it does not."""
     return lay(host, engine, tmp_path_factory.mktemp("project"))
 

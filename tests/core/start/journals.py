@@ -53,6 +53,9 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
         (*USAGE, "launch_server.py: error: ambiguous option: --cuda-graph-max-bs could match --cuda-graph-max-bs-d"),
         (*USAGE, "sglang serve: error: argument --dtype: invalid choice: 'fp7' (choose from 'auto', 'half')"),
         (*USAGE, "launch_server.py: error: argument --pp-size: expected one argument"),
+        (*USAGE, "sglang serve: error: argument --pp-async-batch-depth: invalid int value: 'deep'"),
+        (*USAGE, "sglang serve: error: argument --tp-size/--tensor-parallel-size: expected one argument"),
+        (*USAGE, "sglang serve: error: the following arguments are required: --model-path/--model"),
     ),
     "model-no-pp": (
         (*TO_LOAD, LOADED, *traceback("AssertionError: Pipeline Parallel is not compatible with this model.")),
