@@ -37,7 +37,7 @@ _OOM = r"torch\.(cuda\.)?OutOfMemoryError|CUDA out of memory"
 ROWS: tuple[Row, ...] = (
     Row(
         name="bad-flag",
-        pattern=r"error: (unrecognized arguments|ambiguous option|the following arguments are required|argument [-\w/]+: )",
+        pattern=r"error: (unrecognized arguments|ambiguous option|argument [-\w/]+: |the following arguments)",
         verdict="infeasible",
         explanation="the installed engine does not know a flag or a value",
         next_step="compare the flag with the installed version: tune plan shows the spelling it would use",
