@@ -65,6 +65,8 @@ def run(request: Request) -> None:
         made = plan(sweep, facts_of(sweep.service), recorded, now=now)
         _check_slugs(faults, made)
         say(plan_text(made, width=width(), following=""))
+        if request.sim and sweep.service.model is None:
+            say(f"{sweep.service.name} has no `model:` in inventory.yaml: rehearsed with the dimensions of Kimi K2.6.")
         _refuse_blocked(made)
         earlier = _earlier(store, request, sweep, made)
         run_id = earlier.run.run if earlier else store.new_run_id()

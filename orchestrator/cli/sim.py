@@ -23,11 +23,27 @@ def serve(engine_version: str, words: tuple[str, ...]) -> None:
 
     \b
     tune sim serve --model-path moonshotai/Kimi-K2.6 --pp-size 8 --mem-fraction-static 0.92 --port 30000
-    TUNE_SIM_SPEED=20 TUNE_SIM_FAULT=hangs tune sim serve --model-path m
+    TUNE_SIM_SPEED=20 TUNE_SIM_FAULT=slow-tail=0.1 tune sim serve --model-path m
     """
     from orchestrator.sim.server import main  # noqa: PLC0415 - start-up time of `tune --help`
 
     sys.exit(main(words, version=engine_version))
+
+
+@sim.command()
+def faults() -> None:
+    """How the simulated engine fails on demand: one line a failure.
+
+    \b
+    TUNE_SIM_FAULT=oom-under-load=16 tune sim serve --model-path m     a server
+    tune sweep sweeps/k26_pp.yaml --sim --sim-fault pp8.d0=drift=20    a rehearsal
+    In a trial under systemd: the environment variable TUNE_SIM_FAULT of the sweep file.
+
+    Several go with commas between them; NAME@2 fails in the second start of a config only.
+    """
+    from orchestrator.sim.faults import table  # noqa: PLC0415
+
+    click.echo(table())
 
 
 @sim.command()

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     "faults",
     metavar="SLUG=FAULT",
     multiple=True,
-    help="With --sim: how a config fails: dies-at-start, never-ready, hangs, never-answers, exits-2 or "
-    "dies-under-load; SLUG * is every config. Repeatable.",
+    help="With --sim: how a config fails; `tune sim faults` lists the ways, SLUG * is every config. Repeatable.",
 )
 @click.pass_context
 def sweep(

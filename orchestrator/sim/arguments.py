@@ -19,7 +19,6 @@ from orchestrator.core.flags.writing import choices_in
 from orchestrator.sim.settings import Settings
 
 PROGRAM = "launch_server.py"
-SECRETS = frozenset({"api_key", "admin_api_key"})
 
 _SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)(i?)")
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3}
@@ -73,15 +72,15 @@ class ServerArguments:
         """What clients may call the model."""
         return self.text("served_model_name") or str(self.values["model_path"])
 
-    @property
-    def shown(self) -> dict[str, Any]:
-        """Every option, secrets blotted out."""
-        return {k: ("******" if k in SECRETS and v else v) for k, v in self.values.items()}
 
-
-def build_parser(version: str) -> argparse.ArgumentParser:
+def build_parser(version: str, *, epilog: str | None = None) -> argparse.ArgumentParser:
     """The parser of ``launch_server.py`` of this version; parsing raises ``ArgumentsRefused``."""
-    parser = _Parser(prog=PROGRAM, description="An SGLang-compatible server over a simulated engine.")
+    parser = _Parser(
+        prog=PROGRAM,
+        description="An SGLang-compatible server over a simulated engine.",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add_arguments(parser, version)
     return parser
 
@@ -132,10 +131,18 @@ _TYPES: Mapping[str, Callable[[str], Any]] = {"int": int, "float": float, "str":
 
 
 def parse(
-    words: Sequence[str], *, version: str, environment: Mapping[str, str], lenient: bool = False
+    words: Sequence[str],
+    *,
+    version: str,
+    environment: Mapping[str, str],
+    lenient: bool = False,
+    epilog: str | None = None,
 ) -> ServerArguments:
-    """The words after ``launch_server``. Raises ``ArgumentsRefused``; ``lenient`` lets unknown words pass."""
-    parser = build_parser(version)
+    """The words after ``launch_server``. Raises ``ArgumentsRefused``; ``lenient`` lets unknown words pass.
+
+    ``epilog`` ends what ``--help`` shows.
+    """
+    parser = build_parser(version, epilog=epilog)
     if lenient:
         namespace, _ = parser.parse_known_args(list(words))
     else:

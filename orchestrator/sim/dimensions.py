@@ -32,6 +32,7 @@ _SPELLINGS = {
     "qk_rope_head_dim": "rope_dim",
     "v_head_dim": "value_dim",
 }
+_NO_NUMBERS = frozenset({"name", "multimodal"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,14 +142,23 @@ def from_model(model: Model | None) -> Dimensions:
 
 
 def from_json(text: str) -> Dimensions:
-    """Dimensions from a model file: a ``config.json``, its ``text_config``, or an inventory's model; rest K2.6's."""
-    content: Mapping[str, Any] = json.loads(text)
+    """Dimensions from a model file: a ``config.json``, its ``text_config``, or an inventory's model; rest K2.6's.
+
+    Raises ``ValueError`` for what is no object, or has no number where one is needed.
+    """
+    content = json.loads(text)
+    if not isinstance(content, Mapping):
+        raise ValueError("which holds no object")
     inner = content.get("text_config")
     merged: dict[str, Any] = {**content, **(inner if isinstance(inner, Mapping) else {})}
     known = {f.name for f in fields(Dimensions)}
     chosen: dict[str, Any] = {}
     for key, value in merged.items():
         name = _SPELLINGS.get(key, key)
-        if name in known and value is not None:
-            chosen[name] = value
+        if name not in known or value is None:
+            continue
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+        if name not in _NO_NUMBERS and not is_number:
+            raise ValueError(f"where {key} is {value!r} and has to be a number")
+        chosen[name] = value
     return replace(Dimensions(), **chosen)

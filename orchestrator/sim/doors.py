@@ -10,11 +10,11 @@ from orchestrator.core.ports import Activity, Doors
 from orchestrator.errors import InputRefused
 from orchestrator.sim.clock import VirtualClock
 from orchestrator.sim.dimensions import from_model
+from orchestrator.sim.faults import FaultRefused, Faults, read_faults
 from orchestrator.sim.load import SimLoad
 from orchestrator.sim.machine import Machine
 from orchestrator.sim.probe import SimEngine
 from orchestrator.sim.service import SimService
-from orchestrator.sim.startup import FAULTS
 from orchestrator.sim.telemetry import SimTelemetry
 
 TRAFFIC = "traffic"
@@ -25,19 +25,16 @@ def build(
 ) -> Doors:
     """Doors to a pretended host on which production runs ``entry.flags``.
 
-    ``faults`` maps a trial's slug (or ``*``) to one of ``startup.FAULTS``; ``traffic`` to ``RUNNING,QUEUED`` gives
+    ``faults`` maps a trial's slug (or ``*``) to words of ``faults``; ``traffic`` to ``RUNNING,QUEUED`` gives
     production users. ``start`` is the pretended wall-clock time (now otherwise); figures depend on ``seed`` alone.
-    Raises ``InputRefused`` for an unknown fault, ``HostFault`` when the engine refuses production's own flags.
+    Raises ``InputRefused`` for words that ask for none, ``HostFault`` when the engine refuses production's own flags.
     """
     faults = dict(faults or {})
     traffic = _traffic(faults.pop(TRAFFIC, None))
-    unknown = [f'{slug}: unknown fault "{fault}", accepted: {", ".join(FAULTS)}' for slug, fault in faults.items()]
-    unknown = [text for text, fault in zip(unknown, faults.values(), strict=True) if fault not in FAULTS]
-    if unknown:
-        raise InputRefused("the simulator cannot fail that way", faults=unknown)
+    asked = _faults(faults)
     clock = VirtualClock(start or datetime.now(UTC))
     machine = Machine(entry, from_model(entry.model), clock, seed=seed)
-    service = SimService(machine, faults=faults)
+    service = SimService(machine, faults=asked)
     service.start_first()
     return Doors(
         service=service,
@@ -47,6 +44,21 @@ def build(
         clock=clock,
         rehearsal=True,
     )
+
+
+def _faults(words: Mapping[str, str]) -> dict[str, Faults]:
+    asked: dict[str, Faults] = {}
+    wrong: list[str] = []
+    for slug, text in words.items():
+        try:
+            asked[slug] = read_faults(text)
+        except FaultRefused as refused:
+            wrong.append(f"{slug}: {refused}")
+            continue
+        wrong += [f"{slug}: a rehearsal has no text that {name} could show in" for name in asked[slug].needs_text]
+    if wrong:
+        raise InputRefused("the simulator cannot fail that way", faults=wrong, remedy="tune sim faults lists them")
+    return asked
 
 
 def _traffic(text: str | None) -> Activity | None:

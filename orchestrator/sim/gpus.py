@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -54,9 +55,9 @@ class StateFile:
     def __init__(self, place: Path) -> None:
         self.path = place / f"{os.getpid()}.json" if place.is_dir() else place
 
-    def write(self, gpus: Sequence[GpuState]) -> None:
-        """Replace the file whole. Raises ``OSError``."""
-        content = {"pid": os.getpid(), "gpus": [asdict(gpu) for gpu in gpus]}
+    def write(self, gpus: Sequence[GpuState], *, lingers_s: float = 0.0) -> None:
+        """Replace the file whole; it counts for ``lingers_s`` after the process is gone. Raises ``OSError``."""
+        content = {"pid": os.getpid(), "lingers_s": lingers_s, "gpus": [asdict(gpu) for gpu in gpus]}
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         beside.write_text(json.dumps(content))
         beside.replace(self.path)
@@ -84,6 +85,7 @@ def _read(path: Path) -> list[GpuState]:
     try:
         content = json.loads(path.read_text())
         is_alive = Path(f"/proc/{int(content['pid'])}").exists()
+        is_alive = is_alive or time.time() - path.stat().st_mtime < content.get("lingers_s", 0.0)
         return [GpuState(**gpu) for gpu in content["gpus"]] if is_alive else []
     except (OSError, ValueError, KeyError, TypeError):
         return []

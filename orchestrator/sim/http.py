@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -33,8 +35,12 @@ class Reply:
 
     status: int = 200
     body: bytes = b""
-    content_type: str = "application/json"
+    content_type: str | None = "application/json"  # None: it says nothing of it, as SGLang's bare answers do
     stream: AsyncGenerator[bytes, None] | None = None
+
+
+class Reset(ConnectionError):
+    """Raised by a reply that is to end in a reset connection."""
 
 
 Handler = Callable[[Call], Awaitable[Reply]]
@@ -50,10 +56,18 @@ async def serve_connection(reader: asyncio.StreamReader, writer: asyncio.StreamW
     try:
         while await _one(reader, writer, handler):
             pass
+    except Reset:
+        _reset(writer)
     except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         pass  # the client is gone, or never spoke HTTP
     finally:
         writer.close()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """End it by RST: what is not sent yet is thrown away."""
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
 
 
 async def _one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handler: Handler) -> bool:
@@ -90,7 +104,8 @@ async def _write(writer: asyncio.StreamWriter, reply: Reply, connection: str) ->
         f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}\r\nserver: uvicorn\r\nconnection: {connection}\r\n"
     )
     if reply.stream is None:
-        head += f"content-length: {len(reply.body)}\r\ncontent-type: {reply.content_type}\r\n\r\n"
+        kind = "" if reply.content_type is None else f"content-type: {reply.content_type}\r\n"
+        head += f"content-length: {len(reply.body)}\r\n{kind}\r\n"
         writer.write(head.encode("latin-1") + reply.body)
         await writer.drain()
         return

@@ -25,9 +25,8 @@ def server_info(
 ) -> dict[str, Any]:
     """Every option by its field name, the effective sizes, and the state of the one scheduler asked."""
     settings = arguments.settings
-    cap = settings.micro_batch_cap or max(1, memory.max_running // settings.pp)
     return {
-        **arguments.shown,
+        **arguments.values,  # like the real one with the keys that were given on the command line
         "chunked_prefill_size": settings.chunk,
         "mem_fraction_static": memory.fraction,
         "disable_overlap_schedule": settings.pp > 1 or bool(arguments.values.get("disable_overlap_schedule")),
@@ -38,7 +37,7 @@ def server_info(
         "status": status,
         "max_total_num_tokens": memory.tokens,
         "max_req_input_len": settings.context_length - 6,
-        "launch_command": shlex.join(_without_secrets(arguments.words)),
+        "launch_command": shlex.join(arguments.words),
         "startup_time": {name.replace("-", "_"): seconds for name, seconds in phases.items()},
         "internal_states": [
             {
@@ -50,17 +49,9 @@ def server_info(
                     "graph": {"prefill": 0.0, "decode": round(memory.stages[0].graph_mib / 1024, 3)},
                 },
                 "effective_max_running_requests_per_dp": memory.max_running,
-                "pp_max_micro_batch_size": cap,
+                "pp_max_micro_batch_size": engine.micro_batch_cap,
                 "num_running_reqs": engine.running,
                 "num_queue_reqs": engine.queued,
             }
         ],
     }
-
-
-def _without_secrets(words: tuple[str, ...]) -> list[str]:
-    shown, hide = [], False
-    for word in words:
-        shown.append("******" if hide else word)
-        hide = word in {"--api-key", "--admin-api-key"}
-    return shown

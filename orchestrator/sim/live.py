@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 
 from orchestrator.sim.model import PipelineEngine, Request
 
 KEEP_LOG_S = 120  # engine seconds of GPU log kept behind the present
+SHORTEST_S = 0.001  # between two looks at an engine that only waits for a request to come
 
 
 class Stream:
@@ -53,6 +55,8 @@ class LiveEngine:
         self._began = time.monotonic()
         self._streams: set[Stream] = set()
         self._work = asyncio.Event()
+        self._is_halted = False
+        self._held_up = 0
 
     @property
     def now(self) -> float:
@@ -62,12 +66,21 @@ class LiveEngine:
     @property
     def is_idle(self) -> bool:
         """No request of any client is open."""
-        return not self._streams
+        return not self._streams and not self._held_up
 
-    def submit(self, *, prompt_tokens: int, tokens: int, cached_tokens: int) -> Stream:
-        """Start a generation now."""
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """A request that is open although the engine has not got it yet."""
+        self._held_up += 1
+        try:
+            yield
+        finally:
+            self._held_up -= 1
+
+    def submit(self, *, prompt_tokens: int, tokens: int, cached_tokens: int, after_s: float = 0.0) -> Stream:
+        """Start a generation, ``after_s`` engine seconds from now."""
         request = self.engine.submit(
-            prompt_tokens=prompt_tokens, tokens=tokens, cached_tokens=cached_tokens, at=self.now
+            prompt_tokens=prompt_tokens, tokens=tokens, cached_tokens=cached_tokens, at=self.now + after_s
         )
         stream = Stream(request)
         self._streams.add(stream)
@@ -85,9 +98,13 @@ class LiveEngine:
             self.engine.abort(stream.request)
             stream.update()
 
+    def halt(self) -> None:
+        """Nothing moves from here on: what is open stays open."""
+        self._is_halted = True
+
     async def run(self) -> None:
-        """Keep the engine in step, for ever. Sleeps while nothing is open."""
-        while True:
+        """Keep the engine in step until it is halted. Sleeps while nothing is open."""
+        while not self._is_halted:
             for stream in self._streams:
                 stream.update()
             if all(stream.is_over for stream in self._streams):
@@ -95,4 +112,5 @@ class LiveEngine:
                 await self._work.wait()
             self.engine.advance(self.now, exact=True)
             self.engine.log.forget_before(int(self.engine.now) - KEEP_LOG_S)
-            await asyncio.sleep(max(0.0, (self.engine.now - self.now) / self._speed))
+            waits = self.engine.running == self.engine.queued == 0
+            await asyncio.sleep(max(SHORTEST_S if waits else 0.0, (self.engine.now - self.now) / self._speed))

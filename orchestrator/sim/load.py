@@ -10,10 +10,16 @@ from orchestrator.core.ports import Cancel, LoadProgress
 from orchestrator.core.results import LoadOutcome, RequestRecord
 from orchestrator.core.workload import LevelSpec, RequestSpec
 from orchestrator.sim.answers import natural_tokens, prompt_tokens, reasoning_tokens
+from orchestrator.sim.distortion import LATE_S, tokens_of
 from orchestrator.sim.machine import Machine, Run
 from orchestrator.sim.model import PipelineEngine, Request
 
 STEP_S = 1.0
+CUT = "the connection was closed before the answer ended"
+_BROKEN = {
+    "error-event": "the engine sent an error in the middle of the answer",
+    "resets": "the connection was reset in the middle of the answer",
+}
 
 
 @dataclass(eq=False)
@@ -25,6 +31,13 @@ class _Sent:
     at: float
     prompt_tokens: int
     cached_tokens: int
+    breaks: str | None = None  # how its stream breaks off after its last token
+    held_until: float | None = None  # a stream that falls silent keeps its client until then
+
+    @property
+    def over_at(self) -> float | None:
+        """When its client was done with it."""
+        return self.held_until if self.held_until is not None else self.request.finished
 
 
 class SimLoad:
@@ -48,8 +61,11 @@ class SimLoad:
             )
         clock.advance_to(run.answers_from or began)
         loop = _ClosedLoop(level, run, run.engine, began=clock.monotonic(), seed=self._machine.seed)
+        most = run.faults.value("oom-under-load")
         try:
             while loop.step(clock.monotonic() + STEP_S):
+                if most is not None and run.engine.most_running >= most:
+                    run.run_out_of_memory(clock, loop.now)
                 clock.advance_to(loop.now)
                 on_progress(loop.progress())
                 cancel.check()
@@ -72,7 +88,7 @@ class _ClosedLoop:
         self._unsent = deque(level.requests)
         self._sent: list[_Sent] = []
         self._answered = 0
-        self._dies_at = run.died_at
+        self._by_request: dict[int, _Sent] = {}
         self._tokens_before = engine.generated
         self._has_parser = run.arguments is not None and run.arguments.values.get("reasoning_parser") is not None
         engine.advance(began)
@@ -82,10 +98,10 @@ class _ClosedLoop:
     @property
     def now(self) -> float:
         """Where the level stands: the engine's time, but never past the engine's death or the last answer."""
-        if self._dies_at is not None and self._engine.now >= self._dies_at:
-            return self._dies_at
+        if self.is_dead:
+            return max(self.began, self._run.died_at or self._engine.now)
         if self.is_done:
-            return max((sent.request.finished or 0.0 for sent in self._sent), default=self.began)
+            return max((sent.over_at or 0.0 for sent in self._sent), default=self.began)
         return self._engine.now
 
     @property
@@ -95,13 +111,14 @@ class _ClosedLoop:
 
     @property
     def is_dead(self) -> bool:
-        """The engine died while requests were open."""
-        return self._dies_at is not None and self._engine.now >= self._dies_at
+        """The engine died, or fell silent for good, while requests were open."""
+        silent_at = self._run.silent_at
+        return silent_at is not None and self._engine.now >= silent_at
 
     def step(self, until: float) -> bool:
         """Move on to about ``until``. False when there is nothing left to wait for."""
-        if self._dies_at is not None:
-            until = min(until, self._dies_at)
+        if self._run.silent_at is not None:
+            until = min(until, self._run.silent_at)
         self._engine.advance(until, idle_ends=True)
         return not (self.is_done or self.is_dead)
 
@@ -135,23 +152,38 @@ class _ClosedLoop:
         wanted = spec.max_tokens
         if not spec.ignore_eos:
             wanted = min(wanted, natural_tokens(spec.text, self._seed))
+        faults, number = self._run.faults, self._run.asked
+        self._run.asked += 1
+        wanted = tokens_of(wanted, spec.max_tokens, faults, number)
+        breaks = faults.half_way(number)
         request = self._engine.submit(
-            prompt_tokens=tokens, tokens=wanted, cached_tokens=cached, at=at, on_finish=self._answer
+            prompt_tokens=tokens,
+            tokens=wanted if breaks is None else max(1, wanted // 2),
+            cached_tokens=cached,
+            at=at + (LATE_S if faults.strikes("slow-tail", number) else 0.0),
+            on_finish=self._answer,
         )
-        self._sent.append(_Sent(spec, request, at, tokens, cached))
+        sent = _Sent(spec, request, at, tokens, cached, breaks)
+        self._by_request[request.id] = sent
+        self._sent.append(sent)
 
     def _answer(self, request: Request) -> None:
+        sent = self._by_request[request.id]
+        if sent.breaks == "stalls":
+            sent.held_until = (request.finished or self._engine.now) + self._level.gap_timeout_s
         self._answered += 1
         if self._unsent:
-            self._send(request.finished if request.finished is not None else self._engine.now)
+            self._send(sent.over_at or self._engine.now)
 
     def _record(self, sent: _Sent) -> RequestRecord:
         request, spec, began = sent.request, sent.spec, self.began
         stamps = request.stamps()
-        if self._dies_at is not None:
-            stamps = tuple(stamp for stamp in stamps if stamp < self._dies_at)
-        whole = not request.aborted and len(stamps) == request.tokens
-        end = (request.finished or self.now) if whole else self.now
+        silent_at = self._run.silent_at
+        if silent_at is not None:
+            stamps = tuple(stamp for stamp in stamps if stamp < silent_at)
+        came = not request.aborted and len(stamps) == request.tokens
+        whole = came and sent.breaks is None
+        end = (sent.over_at or self.now) if came else self.now
         tokens = len(stamps) if whole else None
         return RequestRecord(
             index=spec.index,
@@ -166,9 +198,13 @@ class _ClosedLoop:
             reasoning_tokens=reasoning_tokens(request.tokens, has_parser=self._has_parser) if whole else None,
             finish_reason=None if not whole else "length" if request.tokens >= spec.max_tokens else "stop",
             status=200,
-            error=None if whole else "the connection was closed before the answer ended",
+            error=None if whole else self._error(sent) if came else CUT,
             ignore_eos=spec.ignore_eos,
         )
+
+    def _error(self, sent: _Sent) -> str:
+        silent = f"silent for {self._level.gap_timeout_s:g} s in the middle of the answer"
+        return _BROKEN.get(sent.breaks or "", silent)
 
 
 def _unsent(spec: RequestSpec, at: float) -> RequestRecord:

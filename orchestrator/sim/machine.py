@@ -7,24 +7,30 @@ reads it. Lease times are not enforced: in virtual time only the run itself coul
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.units import Role, UnitState
-from orchestrator.sim import startup
+from orchestrator.sim import refusals, startup
 from orchestrator.sim.answers import PrefixCache
 from orchestrator.sim.arguments import ArgumentsRefused, ServerArguments, parse
 from orchestrator.sim.clock import VirtualClock
 from orchestrator.sim.dimensions import Dimensions
+from orchestrator.sim.faults import Faults
+from orchestrator.sim.knobs import KnobsRefused, read_knobs
 from orchestrator.sim.memory import CONTEXT_MIB, IDLE_MIB
 from orchestrator.sim.model import PipelineEngine
-from orchestrator.sim.startup import Launch
+from orchestrator.sim.startup import Death, Launch
 
 SIGTERM_S = 2.0  # an idle engine leaves
+RESTART_S = 1.0  # systemd starts a unit with Restart= anew so long after it died
+UNSTOPPABLE_S = 90.0  # how long an engine that lost its port was seen to ignore SIGTERM, and more
 PIPELINE_LEAVES_S = 15.0  # more with pp > 1: schedulers do not stop when asked and are killed after that
 FREED_AFTER_S = 3.0  # the driver gives memory back after the process is gone
 IDLE_CPU_NS_PER_S = 2_000_000
+_OF_A_PROCESS = frozenset({"TUNE_SIM_MODEL", "TUNE_SIM_STATE"})  # paths on a host: nothing to a rehearsal
 
 
 @dataclass(eq=False)
@@ -37,16 +43,32 @@ class Run:
     pid: int
     started_at: float
     launch: Launch
-    arguments: ServerArguments | None
-    engine: PipelineEngine | None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    arguments: ServerArguments | None = None
+    engine: PipelineEngine | None = None
+    faults: Faults = field(default_factory=Faults)
+    restarts: int = 0  # as systemd counts them
     cache: PrefixCache = field(default_factory=PrefixCache)
+    asked: int = 0  # generations of clients so far
     stopped_at: float | None = None
+    _fell: Death | None = None  # what no timeline foresaw
     _printed: list[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def death(self) -> Death | None:
+        """How it ends by itself."""
+        return self._fell or self.launch.death
+
+    @property
+    def silent_at(self) -> float | None:
+        """From when on it answers nothing, dead or alive; None when it is never so."""
+        at = self.launch.silent_at
+        return self.died_at if at is None else self.started_at + at
 
     @property
     def died_at(self) -> float | None:
         """When it ended by itself, unless it was stopped before."""
-        death = self.launch.death
+        death = self.death
         if death is None:
             return None
         at = self.started_at + death.at
@@ -69,8 +91,25 @@ class Run:
     @property
     def answers_from(self) -> float | None:
         """When it answers its first request; None when it never does."""
-        at = self.launch.ready_at
+        at = self.launch.answers_at
         return None if at is None else self.started_at + at
+
+    @property
+    def freed_at(self) -> float | None:
+        """When its GPU memory is free again."""
+        held = max(FREED_AFTER_S, self.faults.value("holds-gpu") or 0.0)
+        return None if self.ended_at is None else self.ended_at + held
+
+    def run_out_of_memory(self, clock: VirtualClock, at: float) -> None:
+        """A GPU runs out of memory now, while it serves."""
+        if self.died_at is not None and self.died_at <= at:
+            return
+        self.lines(clock, at)
+        stamp = clock.at(at).strftime("%Y-%m-%d %H:%M:%S")
+        head = f"[{stamp}] Scheduler hit an exception: Traceback (most recent call last):"
+        told = (head, *refusals.RUN_OOM, f"[{stamp}] {refusals.SIGQUIT_SERVING}")
+        self._printed = [entry for entry in self._printed if entry[0] <= at] + [(at, line) for line in told]
+        self._fell = Death(at=at - self.started_at, status=9, by_signal=True)
 
     def lines(self, clock: VirtualClock, now: float) -> list[str]:
         """The journal of this invocation so far."""
@@ -85,19 +124,33 @@ class Run:
     def state(self, now: float) -> UnitState:
         """As systemd shows it."""
         if self.is_running(now):
-            return _state("active", "running", "success", self.invocation_id, main_pid=self.pid)
-        if self.died_at is not None and self.launch.death is not None:
-            death = self.launch.death
+            return self._state("active", "running", "success", main_pid=self.pid)
+        death = self.death
+        if self.died_at is not None and death is not None and (death.status or death.by_signal):
             result = "signal" if death.by_signal else "exit-code"
             code = 2 if death.by_signal else 1
-            return _state("failed", "failed", result, self.invocation_id, code=code, status=death.status)
-        return _state("inactive", "dead", "success", self.invocation_id, code=1)
+            return self._state("failed", "failed", result, code=code, status=death.status)
+        return self._state("inactive", "dead", "success", code=1)
+
+    def _state(
+        self, active: str, sub: str, result: str, *, main_pid: int = 0, code: int = 0, status: int = 0
+    ) -> UnitState:
+        return UnitState(
+            load_state="loaded",
+            active_state=active,
+            sub_state=sub,
+            result=result,
+            invocation_id=self.invocation_id,
+            main_pid=main_pid,
+            n_restarts=self.restarts,
+            exec_main_code=code,
+            exec_main_status=status,
+        )
 
     def memory_mib(self, now: float, rank: int) -> float:
         """Memory in use on one of its GPUs."""
         plan, age = self.launch.memory, now - self.started_at
-        freed = None if self.ended_at is None else self.ended_at + FREED_AFTER_S
-        if plan is None or (freed is not None and now >= freed) or age < startup.IMPORT_S:
+        if plan is None or (self.freed_at is not None and now >= self.freed_at) or age < startup.IMPORT_S:
             return IDLE_MIB
         stage = plan.stages[rank]
         weights = self.launch.weights
@@ -126,22 +179,6 @@ class Run:
         return int(busy * 0.9e9 + (age - busy) * IDLE_CPU_NS_PER_S)
 
 
-def _state(
-    active: str, sub: str, result: str, invocation: str, *, main_pid: int = 0, code: int = 0, status: int = 0
-) -> UnitState:
-    return UnitState(
-        load_state="loaded",
-        active_state=active,
-        sub_state=sub,
-        result=result,
-        invocation_id=invocation,
-        main_pid=main_pid,
-        n_restarts=0,
-        exec_main_code=code,
-        exec_main_status=status,
-    )
-
-
 class Machine:
     """The host and whatever runs on it. Starting one unit stops the other, as ``Conflicts=`` does."""
 
@@ -163,6 +200,7 @@ class Machine:
         self._pid = 4000
         self.is_cached = False  # whether the weights are in the page cache
         self._compiled: set[tuple[int, int]] = set()
+        self._starts: Counter[tuple[str, ...]] = Counter()  # by command line
 
     def hex_id(self, digits: int) -> str:
         """A fresh identifier."""
@@ -175,8 +213,24 @@ class Machine:
     @property
     def running(self) -> Run | None:
         """Whatever runs now."""
+        self.settle()
         now = self.clock.monotonic()
         return next((run for run in reversed(self.runs) if run.is_running(now)), None)
+
+    def settle(self) -> None:
+        """Start anew what died meanwhile and is restarted; each time its journal and its counters begin again."""
+        now = self.clock.monotonic()
+        while self.runs and self.runs[-1].launch.restarts:
+            last = self.runs[-1]
+            if last.died_at is None or now < last.died_at + RESTART_S:
+                return
+            self._pid += 137
+            faults = Faults(tuple(fault for fault in last.faults.asked if fault.name != "replaced"))
+            again = self._new_run(
+                last.role, last.argv, last.environment, faults, last.died_at + RESTART_S, lenient=True
+            )
+            again.restarts = last.restarts + 1
+            self.runs.append(again)
 
     def start(
         self,
@@ -184,17 +238,20 @@ class Machine:
         argv: Sequence[str],
         environment: Mapping[str, str],
         *,
-        fault: str | None = None,
+        faults: Faults | None = None,
         at: float | None = None,
         lenient: bool = False,
     ) -> Run:
-        """Start a unit at ``at`` (now otherwise)."""
+        """Start a unit at ``at`` (now otherwise). ``faults`` win over those of its environment."""
+        self.settle()
         moment = self.clock.monotonic() if at is None else at
         for run in self.runs:
             if run.is_running(moment):
                 self.stop(run, at=moment)
         self._pid += 137
-        run = self._new_run(role, tuple(argv), dict(environment), fault, moment, lenient=lenient)
+        words = tuple(argv)
+        self._starts[words] += 1
+        run = self._new_run(role, words, environment, faults, moment, lenient=lenient)
         self.runs.append(run)
         return run
 
@@ -207,6 +264,9 @@ class Machine:
         takes = 0.2
         if run.is_bound(now):
             takes = SIGTERM_S + (PIPELINE_LEAVES_S if settings is not None and settings.pp > 1 else 0.0)
+        if run.launch.is_port_taken and now >= run.started_at + run.launch.busy_until:
+            takes = UNSTOPPABLE_S
+        takes += run.faults.value("ignores-sigterm") or 0.0
         run.stopped_at = now + min(takes, deadline_s)
         return run.stopped_at
 
@@ -215,49 +275,57 @@ class Machine:
         role: Role,
         argv: tuple[str, ...],
         environment: Mapping[str, str],
-        fault: str | None,
+        asked: Faults | None,
         at: float,
         *,
         lenient: bool,
     ) -> Run:
         words = argv[argv.index("sglang.launch_server") + 1 :] if "sglang.launch_server" in argv else argv[1:]
+        run = Run(
+            role=role,
+            argv=argv,
+            environment=dict(environment),
+            invocation_id=self.hex_id(32),
+            pid=self._pid,
+            started_at=at,
+            launch=startup.ended(status=0),
+        )
         try:
             arguments = parse(words, version=self.version_of(argv[0]), environment=environment, lenient=lenient)
-        except ArgumentsRefused as refused:
-            return self._run(role, argv, at, startup.refused_arguments(refused.text), None)
-        shape = (arguments.settings.tp, arguments.settings.ep)
+            knobs = read_knobs({name: value for name, value in environment.items() if name not in _OF_A_PROCESS})
+        except (ArgumentsRefused, KnobsRefused) as refused:
+            text = refused.text if isinstance(refused, ArgumentsRefused) else str(refused)
+            return replace(run, launch=startup.refused_arguments(text))
+        faults = (asked or knobs.faults).in_start(self._starts[argv])
         launch = startup.plan_launch(
             arguments,
             self.dimensions,
             gpus=self.gpus,
-            fault=fault or environment.get("TUNE_SIM_FAULT") or None,
+            faults=faults,
             is_cached=self.is_cached,
-            is_compiled=shape in self._compiled,
+            is_compiled=_shape(arguments) in self._compiled,
         )
         if launch.ready_at is not None:
-            self._compiled.add(shape)
+            self._compiled.add(_shape(arguments))
         self.is_cached = self.is_cached or launch.weights is not None
-        return self._run(role, argv, at, launch, arguments)
-
-    def _run(
-        self, role: Role, argv: tuple[str, ...], at: float, launch: Launch, arguments: ServerArguments | None
-    ) -> Run:
-        engine = None
-        if arguments is not None and launch.memory is not None and launch.ready_at is not None:
-            engine = PipelineEngine(
-                self.dimensions, arguments.settings, start=at + launch.ready_at, kv_tokens=launch.memory.tokens
-            )
-        has_cache = arguments is not None and not arguments.values.get("disable_radix_cache")
-        return Run(
-            role=role,
-            argv=argv,
-            invocation_id=self.hex_id(32),
-            pid=self._pid,
-            started_at=at,
+        return replace(
+            run,
             launch=launch,
             arguments=arguments,
-            engine=engine,
-            cache=PrefixCache(is_on=has_cache),
+            faults=faults,
+            engine=self._engine(arguments, launch, faults, at),
+            cache=PrefixCache(is_on=not arguments.values.get("disable_radix_cache")),
+        )
+
+    def _engine(self, arguments: ServerArguments, launch: Launch, faults: Faults, at: float) -> PipelineEngine | None:
+        if launch.memory is None or launch.ready_at is None:
+            return None
+        return PipelineEngine(
+            self.dimensions,
+            arguments.settings,
+            start=at + launch.ready_at,
+            kv_tokens=launch.memory.tokens,
+            drift=(faults.value("drift") or 0.0) / 100,
         )
 
     def version_of(self, python: str) -> str:
@@ -271,9 +339,14 @@ class Machine:
         """Memory in use on every GPU: that of the latest run that still holds any."""
         used = [IDLE_MIB] * self.gpus
         for run in self.runs[-3:]:
-            gone = run.ended_at is not None and now >= run.ended_at + FREED_AFTER_S
+            gone = run.freed_at is not None and now >= run.freed_at
             if run.arguments is None or run.started_at > now or gone:
                 continue
             for gpu in range(min(self.gpus, run.arguments.settings.gpus)):
                 used[gpu] = max(used[gpu], run.memory_mib(now, gpu // run.arguments.settings.tp))
         return tuple(round(mib) for mib in used)
+
+
+def _shape(arguments: ServerArguments) -> tuple[int, int]:
+    """What kernels are compiled for."""
+    return arguments.settings.tp, arguments.settings.ep

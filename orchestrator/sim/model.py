@@ -101,8 +101,12 @@ class PipelineEngine:
         start: float = 0.0,
         kv_tokens: int | None = None,
         chunk_rounds: int = CHUNK_ROUNDS,
+        drift: float = 0.0,
     ) -> None:
-        """``kv_tokens``: what the KV cache holds (no limit otherwise); ``chunk_rounds`` 0 walks every tick."""
+        """``kv_tokens``: what the KV cache holds (no limit otherwise); ``chunk_rounds`` 0 walks every tick.
+
+        ``drift``: the share by which everything takes longer after each hour of engine time.
+        """
         self.dimensions = dimensions
         self.settings = settings
         self.costs = StageCosts(dimensions, settings)
@@ -112,8 +116,11 @@ class PipelineEngine:
         self.decode_passes = {"graph": 0, "eager": 0}
         self.kv_capacity = kv_tokens
         self._chunk_rounds = chunk_rounds
+        self._started = start
+        self._drift = drift
         self._kv_held = 0
         self._running = 0
+        self.most_running = 0  # requests that ran together so far
         self._slots = [_Slot() for _ in range(settings.slots)]
         self._at = 0  # the slot the first rank visits next
         self._pipe: deque[_Pass | None] = deque([None] * settings.pp, maxlen=settings.pp)
@@ -125,7 +132,24 @@ class PipelineEngine:
         self._stall = (STALL_DEPTH if settings.depth > 0 else STALL_DEPTH_0) if settings.pp > 1 else 0.0
         most = 2048 if kv_tokens is None else max(1, kv_tokens // 2)
         self._max_running = min(settings.max_running or 2048, most)
-        self._cap = settings.micro_batch_cap or max(1, self._max_running // settings.pp)
+        self._most_cap = max(1, self._max_running // settings.pp)
+        self._cap: float = settings.micro_batch_cap or self._most_cap
+
+    @property
+    def micro_batch_cap(self) -> float:
+        """pp-max-micro-batch-size as it is now."""
+        return self._cap
+
+    def set_micro_batch_cap(self, cap: float) -> bool:
+        """Change it while requests run; False, and no change, outside 1 … max-running-requests // pp.
+
+        What runs stays where it is; slots that hold more than the new cap admit nothing until they hold less.
+        """
+        if not 1 <= cap <= self._most_cap:
+            return False
+        self._cap = cap
+        self._alike = None
+        return True
 
     @property
     def running(self) -> int:
@@ -136,6 +160,11 @@ class PipelineEngine:
     def queued(self) -> int:
         """Requests that arrived and wait for a slot."""
         return len(self._waiting)
+
+    @property
+    def largest_batch(self) -> int:
+        """Requests in the fullest slot."""
+        return max(len(slot.requests) for slot in self._slots)
 
     @property
     def kv_held(self) -> int:
@@ -250,6 +279,7 @@ class PipelineEngine:
             self._waiting.popleft()
             request.admitted = self.now
             self._running += 1
+            self.most_running = max(self.most_running, self._running)
             self._kv_held += request.prompt_tokens + request.tokens
             admitted.append(request)
             if self.settings.pp > 1:
@@ -317,7 +347,8 @@ class PipelineEngine:
                     prefill = [0.0] * len(self._pipe)
                 prefill[rank] = cost.busy
             longest = max(longest, cost.time)
-        return longest + self._overhead(occupied), decode, prefill
+        slower = 1.0 + self._drift * (self.now - self._started) / 3600.0
+        return slower * (longest + self._overhead(occupied)), decode, prefill
 
     def _overhead(self, occupied: int) -> float:
         """The stall between neighbours, and the visit of an empty slot."""

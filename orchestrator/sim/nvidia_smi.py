@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from orchestrator.sim.gpus import GpuState, read_states
+from orchestrator.sim.knobs import KnobsRefused, read_gpus
 from orchestrator.sim.settings import CARD_MIB, CARD_NAME
 
 DRIVER = "580.95.05"
@@ -67,9 +68,23 @@ _APP_FIELDS: Mapping[str, tuple[str, _Field]] = {
     "used_gpu_memory": (" MiB", lambda gpu: f"{gpu.memory_mib:.0f}"),
 }
 
+_HELP = (
+    f"NVIDIA System Management Interface -- v{DRIVER} (a stand-in that shows the GPUs of simulated engines)",
+    "",
+    "    nvidia-smi                                  one line a GPU, and who computes on it",
+    "    -L,   --list-gpus                           GPUs with their UUIDs",
+    "    --query-gpu=FIELD,... --format=csv[,noheader][,nounits]",
+    "    --query-compute-apps=FIELD,... --format=csv[,noheader][,nounits]",
+    "    -i,   --id=GPU,...                          by index or UUID",
+    "    -l,   --loop=SECONDS   -lms, --loop-ms=MILLISECONDS",
+    "",
+    "FIELDs of a GPU: " + ", ".join(_GPU_FIELDS),
+    "FIELDs of a process: " + ", ".join(_APP_FIELDS),
+)
+
 
 def _count() -> int:
-    return int(os.environ.get("TUNE_SIM_GPUS", "8"))
+    return read_gpus(os.environ)
 
 
 def state_place() -> Path:
@@ -81,6 +96,14 @@ def main(arguments: Sequence[str]) -> int:
     """Answer once, or for ever with -l / -lms. Returns the exit status."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     options, period = _read(arguments)
+    if "-h" in options or "--help" in options:
+        _say(*_HELP)
+        return 0
+    try:
+        _count()
+    except KnobsRefused as refused:
+        _say(str(refused))
+        return 2
     while True:
         status = _answer(options)
         if status or period is None:

@@ -32,6 +32,10 @@ class SimEngine:
             clock.advance_to(deadline)
             return Probe(answered=False, detail=f"no answer within {timeout_s:.0f} s")
         clock.advance_to(run.answers_from)
+        if run.silent_at is not None and run.silent_at <= clock.monotonic():
+            clock.advance_to(min(deadline, run.died_at or deadline))
+            return Probe(answered=False, detail="the connection was closed before the answer ended")
+        run.asked += 1
         request = run.engine.submit(prompt_tokens=PROMPT_TOKENS, tokens=TOKENS, at=clock.monotonic())
         run.engine.run_until_idle()
         clock.advance_to(request.finished or run.engine.now)
@@ -76,4 +80,6 @@ class SimEngine:
 
     def _serving(self) -> PipelineEngine | None:
         run = self._listening()
-        return run.engine if run is not None else None
+        if run is None or (run.silent_at is not None and run.silent_at <= self._machine.clock.monotonic()):
+            return None
+        return run.engine

@@ -31,6 +31,46 @@ ON_DEMAND = _crash(
 UNDER_LOAD = _crash(
     "batch_result = self.run_batch(batch)", "RuntimeError: CUDA error: an illegal memory access was encountered"
 ).lines
+AT_ONCE = _crash(
+    "self.init_model_worker()", "RuntimeError: simulated fault on demand: the scheduler died before its weights"
+).lines
+
+
+def _out_of_memory(mib: int) -> str:
+    card = CARD_MIB / 1024
+    return (
+        f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {mib:.2f} MiB. GPU 0 has a total capacity of "
+        f"{card:.2f} GiB of which 101.38 MiB is free."
+    )
+
+
+LOAD_OOM = _crash("self.model = get_model(...)", _out_of_memory(288)).lines
+RUN_OOM = _crash("batch_result = self.run_batch(batch)", _out_of_memory(1344)).lines
+GRAPH_OOM = _crash(
+    "self.decode_cuda_graph_runner = DecodeCudaGraphRunner(self)",
+    "Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 512.00 MiB. "
+    "Possible solutions: 1. set --mem-fraction-static to a smaller value (e.g., 0.8 or 0.7)",
+).lines
+
+
+def scheduler_killed(pid: int) -> tuple[str, ...]:
+    """What a server says that finds its scheduler killed, before it kills itself."""
+    return (
+        f"Subprocess scheduler_0 (pid={pid}) crashed with exit code -9. Triggering SIGQUIT for cleanup...",
+        SIGQUIT_SERVING,
+    )
+
+
+SIGQUIT = "Received sigquit from a child process. It usually means the child failed."
+SIGQUIT_SERVING = "SIGQUIT received. signum=None, frame=None. It usually means one child failed."
+
+
+def port_taken(host: str, port: int) -> tuple[str, ...]:
+    """What uvicorn says when somebody else has the port; the server then stays where it is."""
+    return (
+        f"ERROR:    [Errno 98] error while attempting to bind on address ('{host}', {port}): address already in use",
+        "Waiting for application shutdown.",
+    )
 
 
 def before_load(arguments: ServerArguments, dimensions: Dimensions, *, gpus: int) -> Crash | None:
@@ -75,17 +115,9 @@ def memory(plan: MemoryPlan, settings: Settings) -> tuple[str, ...]:
     """The traceback of a plan that does not fit."""
     tightest = min(plan.stages, key=lambda stage: stage.kv_mib)
     if plan.trouble == "load-oom":
-        return _crash(
-            "self.model = get_model(...)",
-            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 288.00 MiB. GPU 0 has a total capacity of "
-            f"{CARD_MIB / 1024:.2f} GiB of which 101.38 MiB is free.",
-        ).lines
+        return LOAD_OOM
     if plan.trouble == "graph-oom":
-        return _crash(
-            "self.decode_cuda_graph_runner = DecodeCudaGraphRunner(self)",
-            "Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 512.00 MiB. "
-            "Possible solutions: 1. set --mem-fraction-static to a smaller value (e.g., 0.8 or 0.7)",
-        ).lines
+        return GRAPH_OOM
     weights, card = tightest.weights_mib / 1024, CARD_MIB / 1024
     return _crash(
         "self.init_memory_pool(total_gpu_memory)",

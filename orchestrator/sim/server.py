@@ -1,9 +1,6 @@
 """The simulated server: SGLang's command line, start-up, routes and exits over the model on the wall clock.
 
-Knobs, all from the environment: ``TUNE_SIM_SPEED`` (engine seconds a second, 1), ``TUNE_SIM_START_S`` (how long the
-whole start takes, 4 s unless given; ``modelled`` is the real length), ``TUNE_SIM_FAULT`` (``startup.FAULTS``),
-``TUNE_SIM_STATE`` (where GPU state goes), ``TUNE_SIM_MODEL`` (a model's config.json), ``TUNE_SIM_GPUS``,
-``TUNE_SIM_SEED``.
+What the environment says to it is read in ``knobs``; how it fails on demand is the table of ``faults``.
 """
 
 from __future__ import annotations
@@ -16,94 +13,88 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from orchestrator.core.flags.versions import within
-from orchestrator.sim import dimensions as dimension_file
+from orchestrator.sim import knobs as knob_reading
+from orchestrator.sim import refusals
 from orchestrator.sim.arguments import ArgumentsRefused, ServerArguments, parse
 from orchestrator.sim.config_file import with_config
-from orchestrator.sim.dimensions import Dimensions
+from orchestrator.sim.faults import table
 from orchestrator.sim.gpu_log import GpuReading
 from orchestrator.sim.gpus import GpuState, StateFile, state_of
 from orchestrator.sim.http import serve_connection
+from orchestrator.sim.knobs import Knobs, KnobsRefused, read_knobs
 from orchestrator.sim.live import LiveEngine
 from orchestrator.sim.memory import CONTEXT_MIB, MemoryPlan
 from orchestrator.sim.model import PipelineEngine
 from orchestrator.sim.nvidia_smi import state_place
 from orchestrator.sim.routes import Service
-from orchestrator.sim.startup import FAULTS, IMPORT_S, UNDER_LOAD_S, Death, Launch, Mark, line_text, plan_launch
+from orchestrator.sim.starts import count_start
+from orchestrator.sim.startup import IMPORT_S, Death, Launch, Mark, line_text, plan_launch
 
 DEFAULT_VERSION = "0.5.23"
-START_S = 4.0
 STATE_EVERY_S = 0.5
 LOG_EVERY_S = 5.0
 LEAVE_S = 17.0  # schedulers with pp > 1 do not stop when asked
 
 
-@dataclass(frozen=True, kw_only=True)
-class Knobs:
-    """What the environment says."""
-
-    speed: float = 1.0
-    start_s: float | None = START_S  # None: as modelled
-    fault: str | None = None
-    gpus: int = 8
-    seed: int = 0
-    health_generates: bool = True
-    force_shutdown: bool = False
-
-
-def read_knobs(environment: Mapping[str, str]) -> Knobs:
-    """Raises ``ValueError`` naming the variable that cannot be read."""
-    speed = float(environment.get("TUNE_SIM_SPEED") or 1)
-    fault = environment.get("TUNE_SIM_FAULT") or None
-    if speed <= 0:
-        raise ValueError(f"TUNE_SIM_SPEED: read {speed}, accepted: above 0")
-    if fault is not None and fault not in FAULTS:
-        raise ValueError(f"TUNE_SIM_FAULT: read {fault}, accepted: {', '.join(FAULTS)}")
-    start = environment.get("TUNE_SIM_START_S")
-    return Knobs(
-        speed=speed,
-        start_s=None if start == "modelled" else float(start or START_S),
-        fault=fault,
-        gpus=int(environment.get("TUNE_SIM_GPUS") or 8),
-        seed=int(environment.get("TUNE_SIM_SEED") or 0),
-        health_generates=environment.get("SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION", "1").lower() not in {"0", "false"},
-        force_shutdown=environment.get("SGL_FORCE_SHUTDOWN", "0").lower() in {"1", "true"},
+def help_text() -> str:
+    """What ``--help`` says after the flags: the variables, and the failures on demand."""
+    widest = max(len(name) for name, _ in knob_reading.TABLE)
+    rows = "\n".join(f"  {name:<{widest}}  {says}" for name, says in knob_reading.TABLE)
+    faults = "\n".join(f"  {line}" for line in table().splitlines())
+    return (
+        f"environment:\n{rows}\n\nfailures on demand (TUNE_SIM_FAULT; several with commas; NAME@2: in the second start "
+        f"only):\n{faults}\n"
     )
 
 
 def main(words: Sequence[str], *, version: str = DEFAULT_VERSION) -> int:
     """``python -m sglang.launch_server``: returns the exit status, or ends the process as SGLang's does."""
     try:
-        arguments = parse(with_config(words), version=version, environment=os.environ)
+        arguments = parse(with_config(words), version=version, environment=os.environ, epilog=help_text())
     except ArgumentsRefused as refused:
         sys.stderr.write(refused.text)
         return refused.exit_status
     try:
-        knobs = read_knobs(os.environ)
-        model = os.environ.get("TUNE_SIM_MODEL")
-        dimensions = dimension_file.from_json(Path(model).read_text()) if model else Dimensions()
-    except (ValueError, OSError) as error:
-        sys.stderr.write(f"{error}\n")
+        knobs = _in_this_start(read_knobs(os.environ), words)
+    except KnobsRefused as refusal:
+        sys.stderr.write(f"{refusal}\n")
         return 2
-    launch = plan_launch(arguments, dimensions, gpus=knobs.gpus, fault=knobs.fault)
-    return _Server(arguments, dimensions, launch, knobs).run()
+    launch = plan_launch(arguments, knobs.dimensions, gpus=knobs.gpus, faults=knobs.faults)
+    return _Server(arguments, launch, knobs).run()
+
+
+def _in_this_start(knobs: Knobs, words: Sequence[str]) -> Knobs:
+    """With the failures of this very start. Raises ``KnobsRefused`` where starts cannot be counted."""
+    if not knobs.faults.counts_starts:
+        return knobs
+    place = _state_place()
+    if place is None:
+        raise KnobsRefused(
+            ["TUNE_SIM_FAULT: a failure in one start only needs TUNE_SIM_STATE, where starts are counted"]
+        )
+    try:
+        number = count_start(place, words)
+    except OSError as error:
+        raise KnobsRefused([f"TUNE_SIM_FAULT: starts cannot be counted: {error}"]) from error
+    return replace(knobs, faults=knobs.faults.in_start(number))
 
 
 class _Server:
     """One process, from its first line to its end."""
 
-    def __init__(self, arguments: ServerArguments, dimensions: Dimensions, launch: Launch, knobs: Knobs) -> None:
+    def __init__(self, arguments: ServerArguments, launch: Launch, knobs: Knobs) -> None:
         self._arguments = arguments
-        self._dimensions = dimensions
         self._launch = launch
         self._knobs = knobs
         length = launch.ready_at or launch.busy_until
         self._scale = 1.0 / knobs.speed if knobs.start_s is None else knobs.start_s / length
+        self._ready_at: float | None = None  # on the wall clock: what happens later is paced by the speed
         self._began = time.monotonic()
         self._marks: Iterator[Mark] = iter(launch.marks)
         self._next: Mark | None = next(self._marks, None)
@@ -113,9 +104,13 @@ class _Server:
         """Start, serve, end. Before the port is bound a signal simply kills, as it does SGLang."""
         launch = self._launch
         death = launch.death
+        if self._knobs.faults.has("ignores-sigterm"):
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if launch.bound_at is None:
             self._play(launch.busy_until if death is None else death.at)
-            return self._die(death) if death is not None else self._hang()
+            if death is not None:
+                return self._die(death)
+            return self._stay_without_port() if launch.is_port_taken else self._hang()
         self._play(launch.bound_at)
         try:
             listener = _bind(self._arguments)
@@ -126,7 +121,7 @@ class _Server:
         try:
             return asyncio.run(self._serve(listener))
         finally:
-            self._remove_state()
+            self._let_go()
 
     # before it serves -----------------------------------------------------------------------------------
 
@@ -158,18 +153,29 @@ class _Server:
             signal.pause()
 
     def _lose_port(self) -> int:
-        """Everything is loaded and the port is somebody else's: the real one stays like this and ignores SIGTERM."""
-        where = (self._arguments.host, self._arguments.port)
-        self._print(f"ERROR:    [Errno 98] error while attempting to bind on address {where}: address already in use")
-        self._print("INFO:     Waiting for application shutdown.")
+        """Everything is loaded and the port is somebody else's."""
+        for line in refusals.port_taken(self._arguments.host, self._arguments.port):
+            self._uvicorn(line)
+        return self._stay_without_port()
+
+    def _stay_without_port(self) -> int:
+        """The real one stays like this and ignores SIGTERM: longer than anybody has waited."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         return self._hang()
 
     def _die(self, death: Death) -> int:
-        self._remove_state()
+        self._let_go()
+        if self._launch.restarts and self._launch.bound_at is not None:
+            self._start_anew()
         if death.by_signal:
             os.kill(os.getpid(), death.status)
         return death.status
+
+    def _start_anew(self) -> None:
+        """Another engine in our place, once: connections break, counters begin at 0, the process id stays."""
+        asked = os.environ.get("TUNE_SIM_FAULT", "").split(",")
+        os.environ["TUNE_SIM_FAULT"] = ",".join(word for word in asked if not word.strip().startswith("replaced"))
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
     # while it serves ------------------------------------------------------------------------------------
 
@@ -178,52 +184,96 @@ class _Server:
         memory = launch.memory
         if memory is None:
             raise AssertionError("a server that listens has planned its memory")
-        live = LiveEngine(
-            PipelineEngine(self._dimensions, self._arguments.settings, kv_tokens=memory.tokens), speed=knobs.speed
-        )
+        drift = (knobs.faults.value("drift") or 0.0) / 100
+        engine = PipelineEngine(knobs.dimensions, self._arguments.settings, kv_tokens=memory.tokens, drift=drift)
+        live = LiveEngine(engine, speed=knobs.speed)
         service = Service(
             self._arguments,
             launch,
             live,
-            log=self._print,
+            log=self._uvicorn,
             seed=knobs.seed,
             health_generates=knobs.health_generates,
-            answers=launch.ready_at is not None,
+            faults=knobs.faults,
         )
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+            asyncio.get_running_loop().add_signal_handler(number, self._stop_later, stop)
         server = await asyncio.start_server(
             lambda reader, writer: serve_connection(reader, writer, service.answer), sock=listener
         )
-        self._print(
-            f"INFO:     Uvicorn running on http://{self._arguments.host}:{self._arguments.port} (Press CTRL+C to quit)"
-        )
+        where = f"http://{self._arguments.host}:{self._arguments.port}"
+        self._uvicorn(f"INFO:     Uvicorn running on {where} (Press CTRL+C to quit)")
         async with asyncio.TaskGroup() as group:
-            jobs = (live.run(), self._report(live, memory), self._warm_up(service))
+            jobs = (live.run(), self._report(live, memory), self._warm_up(service), self._run_out(service))
             background = [group.create_task(job) for job in jobs]
             await stop.wait()
             await self._leave(service, server)
             for task in background:
                 task.cancel()
-        self._print("INFO:     Finished server process [1]")
+        self._uvicorn("INFO:     Finished server process [1]")
         return 0
 
+    def _stop_later(self, stop: asyncio.Event) -> None:
+        """SIGTERM: at once, or as late as *ignores-sigterm* has it."""
+        late = self._knobs.faults.value("ignores-sigterm") or 0.0
+        asyncio.get_running_loop().call_later(late, stop.set)
+
     async def _warm_up(self, service: Service) -> None:
-        """The server's own first request; then it says that it is ready. With *dies-under-load* it ends later."""
+        """The server's own first request; then it says that it is ready, and fails when it has to."""
         launch = self._launch
         if launch.ready_at is None:
             return
         await asyncio.sleep(max(0.0, self._began + launch.ready_at * self._scale - time.monotonic()))
+        self._ready_at = time.monotonic()
         service.status = "ready"
         self._print_until(launch.ready_at)
-        if launch.death is not None:
-            await asyncio.sleep(UNDER_LOAD_S / self._knobs.speed)
-            self._print_until(launch.death.at)
-            self._die(launch.death)
+        if not launch.blocks_s:
+            service.unblocked.set()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._unblock(service))
+            group.create_task(self._fall(service))
+
+    async def _unblock(self, service: Service) -> None:
+        """The first generations may be held up for longer than the server's own."""
+        await self._serving_for(self._launch.answers_at)
+        service.unblocked.set()
+
+    async def _fall(self, service: Service) -> None:
+        """How it ends by itself, if it does: perhaps silent for a while before."""
+        launch = self._launch
+        if launch.death is None:
+            return
+        if launch.silent_at is not None:
+            await self._serving_for(launch.silent_at)
+            service.is_silent = True
+            service.live.halt()
+        await self._serving_for(launch.death.at)
+        self._print_until(launch.death.at)
+        self._die(launch.death)
+
+    async def _serving_for(self, moment: float | None) -> None:
+        """Until that moment of the timeline, after it was ready."""
+        if moment is None or self._ready_at is None or self._launch.ready_at is None:
+            return
+        due = self._ready_at + (moment - self._launch.ready_at) / self._knobs.speed
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+    async def _run_out(self, service: Service) -> None:
+        """*oom-under-load*: it dies once enough requests run together."""
+        most = self._knobs.faults.value("oom-under-load")
+        if most is None:
+            return
+        while service.live.engine.most_running < most:
+            await asyncio.sleep(0.01)
+        self._print(f"[{_stamp()}] Scheduler hit an exception: Traceback (most recent call last):")
+        for line in refusals.RUN_OOM:
+            self._print(line)
+        self._print(f"[{_stamp()}] {refusals.SIGQUIT_SERVING}")
+        self._die(Death(at=0.0, status=signal.SIGKILL, by_signal=True))
 
     async def _report(self, live: LiveEngine, memory: MemoryPlan) -> None:
-        """GPU state twice a second, and a line like the scheduler's while something runs."""
+        """GPU state twice a second, and while something runs each stage's line on the micro-batch before it."""
         last, made = time.monotonic(), 0
         while True:
             second = int(live.now) - 1
@@ -232,18 +282,23 @@ class _Server:
             now, engine = time.monotonic(), live.engine
             if now - last >= LOG_EVERY_S and engine.running:
                 rate = (engine.generated - made) / (now - last)
-                self._print(
-                    f"[{_stamp()}] Decode batch, #running-req: {engine.running}, #token: {engine.kv_held}, "
-                    f"token usage: {engine.kv_held / max(1, memory.tokens):.2f}, "
-                    f"cuda graph: {engine.decode_passes['eager'] == 0}, "
-                    f"gen throughput (token/s): {rate:.2f}, #queue-req: {engine.queued}"
-                )
+                for rank in self._ranks():
+                    self._print(
+                        f"[{_stamp()}{rank}] Decode batch, #running-req: {engine.largest_batch}, "
+                        f"#token: {engine.kv_held}, token usage: {engine.kv_held / max(1, memory.tokens):.2f}, "
+                        f"cuda graph: {engine.decode_passes['eager'] == 0}, "
+                        f"gen throughput (token/s): {rate:.2f}, #queue-req: {engine.queued}"
+                    )
             if now - last >= LOG_EVERY_S:
                 last, made = now, engine.generated
             await asyncio.sleep(STATE_EVERY_S)
 
+    def _ranks(self) -> list[str]:
+        pp = self._arguments.settings.pp
+        return [f" PP{stage}" for stage in range(pp)] if pp > 1 else [""]
+
     async def _leave(self, service: Service, server: asyncio.Server) -> None:
-        """SIGTERM: no new requests, those under way are answered, then the schedulers take their time."""
+        """SIGTERM: what is under way is answered, and what still comes; then the schedulers take their time."""
         service.status = "draining"
         self._print(f"[{_stamp()}] Gracefully exiting... Remaining number of requests {int(not service.live.is_idle)}.")
         while not service.live.is_idle and not self._knobs.force_shutdown:
@@ -255,6 +310,11 @@ class _Server:
             await asyncio.sleep(LEAVE_S * min(1.0, self._scale))
 
     # said to the outside --------------------------------------------------------------------------------
+
+    def _uvicorn(self, line: str) -> None:
+        """A line of the HTTP server; from 0.5.14 on with a stamp in front."""
+        stamp = f"[{_stamp()}] " if within(self._arguments.version, "0.5.14", None) else ""
+        self._print(stamp + line)
 
     def _print(self, line: str) -> None:
         sys.stderr.write(line + "\n")
@@ -282,13 +342,14 @@ class _Server:
             places = range(first + stage * tp, first + (stage + 1) * tp)
             gpus.extend(state_of(place, reading, memory_mib, pid=os.getpid()) for place in places)
         try:
-            self._state.write(gpus)
+            self._state.write(gpus, lingers_s=self._knobs.faults.value("holds-gpu") or 0.0)
         except OSError as error:
             self._print(f"GPU state is not written from here on: {error}")
             self._state = None
 
-    def _remove_state(self) -> None:
-        if self._state is not None:
+    def _let_go(self) -> None:
+        """The GPUs are free again, or as long as *holds-gpu* says after this last sign of life they are not."""
+        if self._state is not None and not self._knobs.faults.has("holds-gpu"):
             self._state.remove()
 
 
@@ -296,10 +357,15 @@ def _stamp() -> str:
     return datetime.now().strftime("%Y-%m-%d %H:%M:%S")  # noqa: DTZ005 - SGLang logs local time
 
 
-def _state_file() -> StateFile | None:
+def _state_place() -> Path | None:
     """None where nobody asked for one and this is no environment made by ``tune sim env``."""
     place = state_place()
-    return StateFile(place) if "TUNE_SIM_STATE" in os.environ or place.is_dir() else None
+    return place if "TUNE_SIM_STATE" in os.environ or place.is_dir() else None
+
+
+def _state_file() -> StateFile | None:
+    place = _state_place()
+    return None if place is None else StateFile(place)
 
 
 def _bind(arguments: ServerArguments) -> socket.socket:

@@ -30,7 +30,8 @@ from orchestrator.core.units import (
 )
 from orchestrator.errors import HostFault, LeaseLost, Locked, UnitRefused
 from orchestrator.sim.arguments import ArgumentsRefused, build_parser
-from orchestrator.sim.machine import FREED_AFTER_S, Machine, Run
+from orchestrator.sim.faults import Faults
+from orchestrator.sim.machine import Machine, Run
 from orchestrator.sim.settings import CARD_NAME
 
 SETTLE_S = 4.0  # the host waits this long between a proven stop and production's start
@@ -45,7 +46,7 @@ class _Held:
 class SimService:
     """Satisfies ``ports.Service``. Production runs ``entry.flags`` from the beginning."""
 
-    def __init__(self, machine: Machine, *, faults: Mapping[str, str]) -> None:
+    def __init__(self, machine: Machine, *, faults: Mapping[str, Faults]) -> None:
         self._machine = machine
         self._entry = machine.entry
         self._clock = machine.clock
@@ -96,7 +97,7 @@ class SimService:
                 holders.append(Holder(what="process", pid=run.pid, command="python -m sglang.launch_server"))
                 if run.is_bound(now):
                     holders.append(Holder(what="port", pid=run.pid, command="python -m sglang.launch_server"))
-            elif run.ended_at is not None and now < run.ended_at + FREED_AFTER_S and memory[0] > 100:
+            elif run.freed_at is not None and now < run.freed_at and memory[0] > 100:
                 holders.append(
                     Holder(what="gpu", pid=run.pid + 1, command="sglang::scheduler", gpu=0, memory_mib=memory[0])
                 )
@@ -238,7 +239,7 @@ class SimService:
             raise HostFault(f"{self._entry.trial_unit} is not installed on {self._entry.host.name}")
         self._change(lease, state="temporary")
         unit = self._unit
-        return self._machine.start("trial", unit.argv, unit.environment, fault=self._fault(unit)).invocation_id
+        return self._machine.start("trial", unit.argv, unit.environment, faults=self._faults_of(unit)).invocation_id
 
     def restore(self, lease: Lease) -> None:
         """The host stops the trial, waits for its GPUs and starts production."""
@@ -270,6 +271,7 @@ class SimService:
 
     def _settle(self) -> None:
         """What the host did by itself since the last look."""
+        self._machine.settle()
         if self._restore_at is None or self._clock.monotonic() < self._restore_at:
             return
         self._start_production(at=self._restore_at)
@@ -310,8 +312,8 @@ class SimService:
             return None
         return Listener(pid=bound.pid, command="python -m sglang.launch_server", ours=bound is run)
 
-    def _fault(self, unit: TrialUnit) -> str | None:
-        """The fault asked for this trial: by ``*``, or by its slug, which the unit's text names."""
+    def _faults_of(self, unit: TrialUnit) -> Faults | None:
+        """The failures asked for this trial: by ``*``, or by its slug, which the unit's text names."""
         for slug, fault in self._faults.items():
             if slug == "*" or re.search(rf"(?<![\w.-]){re.escape(slug)}(?!\.?[\w-])", unit.text):
                 return fault

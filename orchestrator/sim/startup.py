@@ -9,17 +9,14 @@ compilation the first time a shape runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
 
 from orchestrator.core.flags.versions import within
 from orchestrator.sim import refusals
 from orchestrator.sim.arguments import ServerArguments
 from orchestrator.sim.dimensions import Dimensions
+from orchestrator.sim.faults import Faults
 from orchestrator.sim.memory import MemoryPlan, plan_memory
-
-Fault = Literal["dies-at-start", "never-ready", "hangs", "exits-2", "never-answers", "dies-under-load"]
-FAULTS: tuple[Fault, ...] = ("dies-at-start", "never-ready", "hangs", "exits-2", "never-answers", "dies-under-load")
 
 PARSE_S = 11.0
 IMPORT_S = 12.0
@@ -32,7 +29,9 @@ GRAPH_S = 0.9
 HTTP_S = 3.0
 WARM_UP_S = 8.0
 COMPILE_S = 60.0
-UNDER_LOAD_S = 20.0  # dies-under-load: of serving, before it dies
+CRASH_S = 5.0  # crash-loop: after its arguments
+UNNOTICED_S = 5.5  # from the end of a scheduler to that of its server
+SCHEDULER_PID = 4242  # as the journal of a killed scheduler names it
 GIB = 2**30
 
 
@@ -60,7 +59,11 @@ class Death:
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """One start. What never happens is None. ``busy_until`` is when the process last does anything by itself."""
+    """One start. What never happens is None. ``busy_until`` is when the process last does anything by itself.
+
+    ``silent_at``: from when on nothing is answered any more although the process lives. ``blocks_s``: how long after
+    ``ready_at`` the first generation is held up. ``restarts``: whoever supervises it starts it anew when it died.
+    """
 
     marks: tuple[Mark, ...]
     memory: MemoryPlan | None
@@ -71,6 +74,15 @@ class Launch:
     death: Death | None
     phases: Mapping[str, float] = field(default_factory=dict)
     weight_bytes: float = 0.0
+    silent_at: float | None = None
+    blocks_s: float = 0.0
+    restarts: bool = False
+    is_port_taken: bool = False
+
+    @property
+    def answers_at(self) -> float | None:
+        """When the first generation is answered."""
+        return None if self.ready_at is None else self.ready_at + self.blocks_s
 
 
 def line_text(mark: Mark, line: str, stamp: str) -> str:
@@ -85,7 +97,7 @@ def plan_launch(
     dimensions: Dimensions,
     *,
     gpus: int,
-    fault: str | None = None,
+    faults: Faults | None = None,
     is_cached: bool = True,
     is_compiled: bool = True,
 ) -> Launch:
@@ -93,9 +105,12 @@ def plan_launch(
 
     ``is_cached``: the weights are in the page cache; ``is_compiled``: this shape's kernels were compiled before.
     """
-    if fault == "exits-2":
+    faults = faults or Faults()
+    if faults.has("exits-0"):
+        return ended(status=0)
+    if faults.has("exits-2"):
         return refused_arguments(_ON_DEMAND)
-    return _Writer(arguments, dimensions, is_cached=is_cached, is_compiled=is_compiled).write(gpus, fault)
+    return _Writer(arguments, dimensions, faults, is_cached=is_cached, is_compiled=is_compiled).write(gpus)
 
 
 _ON_DEMAND = (
@@ -106,15 +121,19 @@ _ON_DEMAND = (
 
 def refused_arguments(text: str) -> Launch:
     """The start of a server whose parser does not accept its words: what argparse prints, and status 2."""
-    lines = tuple(text.rstrip().splitlines())
+    return ended(tuple(text.rstrip().splitlines()), status=2)
+
+
+def ended(lines: tuple[str, ...] = (), *, status: int) -> Launch:
+    """A start that is over before anything is loaded."""
     return Launch(
-        marks=(Mark(at=PARSE_S, lines=lines, raw=True),),
+        marks=(Mark(at=PARSE_S, lines=lines, raw=True),) if lines else (),
         memory=None,
         weights=None,
         bound_at=None,
         ready_at=None,
         busy_until=PARSE_S,
-        death=Death(at=PARSE_S, status=2, by_signal=False),
+        death=Death(at=PARSE_S, status=status, by_signal=False),
     )
 
 
@@ -122,10 +141,17 @@ class _Writer:
     """Writes the timeline from top to bottom; stops where something ends it."""
 
     def __init__(
-        self, arguments: ServerArguments, dimensions: Dimensions, *, is_cached: bool, is_compiled: bool
+        self,
+        arguments: ServerArguments,
+        dimensions: Dimensions,
+        faults: Faults,
+        *,
+        is_cached: bool,
+        is_compiled: bool,
     ) -> None:
         self.arguments = arguments
         self.dimensions = dimensions
+        self.faults = faults
         self.is_cached = is_cached
         self.is_compiled = is_compiled
         self.settings = arguments.settings
@@ -136,7 +162,7 @@ class _Writer:
         self.weights: tuple[float, float] | None = None
         self.weight_bytes = dimensions.weight_bytes
 
-    def write(self, gpus: int, fault: str | None) -> Launch:
+    def write(self, gpus: int) -> Launch:
         """All phases in SGLang's order."""
         self.now = IMPORT_S
         self.say(f"server_args={self._server_args()}")
@@ -144,18 +170,10 @@ class _Writer:
         if crash is not None:
             return self.leave(crash.lines) if crash.in_parent else self.crash(crash.lines, after=4.0)
         self.memory = plan_memory(self.dimensions, self.settings)
+        if self.faults.has("crash-loop"):
+            return replace(self.crash(refusals.AT_ONCE, after=CRASH_S), restarts=True)
         self._communicate()
-        self._load(hang=fault == "hangs")
-        if fault == "hangs":
-            return self.end()
-        if fault == "dies-at-start":
-            return self.crash(refusals.ON_DEMAND)
-        trouble = self._after_load()
-        if trouble is not None:
-            return trouble
-        if fault == "never-ready":
-            return self.end()
-        return self._serve(fault)
+        return self._load() or self._after_load() or self._serve()
 
     def say(self, *lines: str, ranks: str = "", raw: bool = False) -> None:
         """Print at the current moment."""
@@ -181,7 +199,7 @@ class _Writer:
         self.now += after
         self.say("Scheduler hit an exception: Traceback (most recent call last):", ranks=self.rank(0))
         self.say(*lines, raw=True)
-        self.say("Received sigquit from a child process. It usually means the child failed.")
+        self.say(refusals.SIGQUIT)
         return self.end(death=Death(at=self.now + 0.2, status=9, by_signal=True))
 
     def leave(self, lines: tuple[str, ...]) -> Launch:
@@ -189,16 +207,14 @@ class _Writer:
         self.say("Traceback (most recent call last):", *lines, raw=True)
         return self.end(death=Death(at=self.now + 0.2, status=1, by_signal=False))
 
-    def end(
-        self, *, death: Death | None = None, bound_at: float | None = None, ready_at: float | None = None
-    ) -> Launch:
-        """The timeline so far."""
+    def end(self, *, death: Death | None = None) -> Launch:
+        """The timeline so far, of a server that never listened."""
         return Launch(
             marks=tuple(self.marks),
             memory=self.memory,
             weights=self.weights,
-            bound_at=bound_at,
-            ready_at=ready_at,
+            bound_at=None,
+            ready_at=None,
             busy_until=self.now,
             death=death,
             phases=self.phases,
@@ -206,8 +222,10 @@ class _Writer:
         )
 
     def _server_args(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in self.arguments.shown.items())
-        return f"ServerArgs({shown})"
+        """One very long line; like the real one it holds the keys that were given on the command line."""
+        if self._is_recent:
+            return repr(dict(self.arguments.values))
+        return f"ServerArgs({', '.join(f'{name}={value!r}' for name, value in self.arguments.values.items())})"
 
     def _communicate(self) -> None:
         self.spend("chat template", 1.0)
@@ -217,7 +235,8 @@ class _Writer:
         self.spend("communication", COMMUNICATION_S)
         self.every_rank(f"Init {what} ends. elapsed={COMMUNICATION_S:.2f} s, mem usage=0.60 GB")
 
-    def _load(self, *, hang: bool) -> None:
+    def _load(self) -> Launch | None:
+        """The weights; a Launch when it ends or stands still there."""
         memory = self._plan()
         for stage, rank in enumerate(memory.stages):
             self.say(f"Load weight begin. avail mem={rank.before_mib / 1024:.2f} GB", ranks=self.rank(stage))
@@ -227,10 +246,10 @@ class _Writer:
         seconds = DUMMY_S if dummy else self.weight_bytes / GIB / rate
         if dummy:
             self.weight_bytes = 0.0
-        if hang:
+        if self.faults.has("hangs") or self.faults.has("oom-at-load"):
             self.spend("weights", seconds * 0.4)
             self.weights = (begin, begin + seconds)
-            return
+            return self.end() if self.faults.has("hangs") else self.crash(refusals.LOAD_OOM)
         self.spend("weights", seconds)
         self.weights = (begin, self.now)
         kind = "KimiK25ForConditionalGeneration" if self.dimensions.multimodal else "DeepseekV3ForCausalLM"
@@ -240,6 +259,7 @@ class _Writer:
                 f"avail mem={rank.after_load_mib / 1024:.2f} GB, mem usage={rank.weights_mib / 1024:.2f} GB.",
                 ranks=self.rank(stage),
             )
+        return self.crash(refusals.ON_DEMAND) if self.faults.has("dies-at-start") else None
 
     @property
     def _is_recent(self) -> bool:
@@ -252,7 +272,7 @@ class _Writer:
         return self.memory
 
     def _after_load(self) -> Launch | None:
-        """KV pool, graphs, sizes; a Launch when something does not fit."""
+        """KV pool, graphs, sizes; a Launch when it ends or stands still there."""
         memory = self._plan()
         if memory.trouble in {"load-oom", "kv-too-small"}:
             return self.crash(refusals.memory(memory, self.settings))
@@ -271,7 +291,7 @@ class _Writer:
             f"context_len={self.settings.context_length}"
         )
         self.say("Tree cache initialized: RadixCache")
-        return None
+        return self.end() if self.faults.has("never-ready") else None
 
     def _capture(self) -> Launch | None:
         memory = self._plan()
@@ -283,8 +303,8 @@ class _Writer:
                 ranks=self.rank(stage),
             )
         self.say(f"Capture {what} bs {sizes}", ranks=self.rank(0))
-        if memory.trouble == "graph-oom":
-            return self.crash(refusals.memory(memory, self.settings), after=5.0)
+        if memory.trouble == "graph-oom" or self.faults.has("oom-in-capture"):
+            return self.crash(refusals.GRAPH_OOM, after=5.0)
         begin = self.now
         self.spend("graphs", GRAPH_S * len(sizes))
         self.compile_once()
@@ -303,30 +323,54 @@ class _Writer:
             self.is_compiled = True
             self.spend("compile", COMPILE_S)
 
-    def _serve(self, fault: str | None) -> Launch:
-        arguments = self.arguments
+    def _serve(self) -> Launch:
+        arguments, faults = self.arguments, self.faults
         self.spend("http", HTTP_S)
-        total = ", ".join(f"{name}={seconds:.1f}s" for name, seconds in self.phases.items())
-        self.say(f"Engine startup timings: {total}")
-        self.say(
-            "INFO:     Started server process [1]",
-            "INFO:     Waiting for application startup.",
-            "INFO:     Application startup complete.",
-            f"INFO:     Uvicorn running on http://{arguments.host}:{arguments.port} (Press CTRL+C to quit)",
-            raw=True,
-        )
+        total = ", ".join(f"{name.replace('-', '_')}={seconds:.2f}" for name, seconds in self.phases.items())
+        self.say(f"Engine startup timings (s): {total}")
+        self._uvicorn("Started server process [1]", "Waiting for application startup.", "Application startup complete.")
+        if faults.has("port-taken"):
+            self._uvicorn(*refusals.port_taken(arguments.host, arguments.port))
+            return replace(self.end(), is_port_taken=True)
+        self._uvicorn(f"Uvicorn running on http://{arguments.host}:{arguments.port} (Press CTRL+C to quit)")
         bound_at = self.now
-        if fault == "never-answers":
-            return self.end(bound_at=bound_at)
+        if faults.has("never-answers"):
+            return replace(self.end(), bound_at=bound_at)
+        early = faults.value("ready-too-early") or 0.0
         if not arguments.values.get("skip_server_warmup"):
-            self.spend("warm-up", WARM_UP_S)
+            self.spend("warm-up", early or WARM_UP_S)
             self.compile_once()
             route = "/v1/chat/completions" if self.dimensions.multimodal else "/generate"
-            self.say(f'INFO:     127.0.0.1:40022 - "POST {route} HTTP/1.1" 200 OK')
+            self._uvicorn(f'127.0.0.1:40022 - "POST {route} HTTP/1.1" 200 OK')
         self.say("The server is fired up and ready to roll!")
         ready_at = self.now
-        if fault != "dies-under-load":
-            return self.end(bound_at=bound_at, ready_at=ready_at)
-        self.now += UNDER_LOAD_S
-        dead = self.crash(refusals.UNDER_LOAD)
-        return self.end(death=dead.death, bound_at=bound_at, ready_at=ready_at)
+        silent_at, death = self._fall()
+        return replace(
+            self.end(death=death),
+            bound_at=bound_at,
+            ready_at=ready_at,
+            silent_at=silent_at,
+            blocks_s=early / 2,
+            restarts=faults.has("replaced"),
+        )
+
+    def _fall(self) -> tuple[float | None, Death | None]:
+        """(when it falls silent, how it ends) for an engine that does not survive."""
+        served = {name: self.faults.value(name) for name in ("dies-under-load", "scheduler-killed", "replaced")}
+        name, seconds = min(((n, s) for n, s in served.items() if s is not None), key=lambda x: x[1], default=("", 0.0))
+        self.now += seconds
+        if name == "dies-under-load":
+            return None, self.crash(refusals.UNDER_LOAD).death
+        if name == "replaced":
+            return None, Death(at=self.now, status=9, by_signal=True)
+        if name == "scheduler-killed":
+            silent_at = self.now
+            self.now += UNNOTICED_S
+            self.say(*refusals.scheduler_killed(SCHEDULER_PID))
+            return silent_at, Death(at=self.now + 0.2, status=9, by_signal=True)
+        return None, None
+
+    def _uvicorn(self, *lines: str) -> None:
+        """Lines of the HTTP server; from 0.5.14 on with a stamp in front."""
+        for line in lines:
+            self.say(line if line.startswith("ERROR") else f"INFO:     {line}", raw=not self._is_recent)

@@ -46,7 +46,8 @@ class Running:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             text = None if body is None else body if isinstance(body, (str, bytes)) else json.dumps(body)
-            connection.request(method, path, text, dict(headers or {}))
+            kind = {} if body is None else {"Content-Type": "application/json"}
+            connection.request(method, path, text, {**kind, **(headers or {})})
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:

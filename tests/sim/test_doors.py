@@ -198,12 +198,13 @@ def test_a_unit_whose_text_says_something_else_is_refused() -> None:
             doors.service.install(lease, wrong)
 
 
-def test_an_unknown_fault_is_refused() -> None:
+def test_faults_that_cannot_be_had_are_refused_all_at_once() -> None:
     with pytest.raises(InputRefused) as refused:
-        sim_doors.build(ENTRY, faults={"pp8.d0": "explodes"})
+        sim_doors.build(ENTRY, faults={"pp8.d0": "slow-tial", "*": "drift=fast", "pp4": "repeats-token"})
     assert refused.value.faults == (
-        'pp8.d0: unknown fault "explodes", accepted: dies-at-start, never-ready, hangs, exits-2, never-answers, '
-        "dies-under-load",
+        "pp8.d0: read slow-tial, did you mean slow-tail?",
+        "*: read drift=fast, accepted: percent an hour from 0 on",
+        "pp4: a rehearsal has no text that repeats-token could show in",
     )
 
 

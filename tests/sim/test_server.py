@@ -52,9 +52,12 @@ def test_a_stream_has_no_usage_unless_it_is_asked_for(server: Running) -> None:
 def test_usage_on_every_chunk_when_asked(server: Running) -> None:
     options = {"include_usage": True, "continuous_usage_stats": True}
     events = server.events("/v1/chat/completions", {**ASK, "stream_options": options})
-    counted = [event["usage"]["completion_tokens"] for event in events]
+    *said, ending, counts = events[1:]
+    counted = [event["usage"]["completion_tokens"] for event in said]
     assert counted == sorted(counted)
     assert counted[-1] == 12
+    assert "usage" not in ending
+    assert counts["usage"]["completion_tokens"] == 12
 
 
 def test_reasoning_is_merged_when_not_separated(server: Running) -> None:
@@ -89,9 +92,14 @@ def test_completions_and_generate(server: Running) -> None:
     [
         ("/v1/chat/completions", {"model": "kimi"}, "'loc': ('body', 'messages'), 'msg': 'Field required'"),
         ("/v1/chat/completions", "{", "json_invalid"),
-        ("/v1/chat/completions", {**ASK, "max_tokens": 0}, "max_tokens must be at least 1"),
+        ("/v1/chat/completions", {**ASK, "max_tokens": -1}, "max_new_tokens must be at least 0, got -1."),
+        (
+            "/v1/chat/completions",
+            {**ASK, "max_tokens": 300_000},
+            "exceeds the model's maximum context length of 262144",
+        ),
+        ("/v1/chat/completions", {"messages": []}, "Messages cannot be empty."),
         ("/v1/completions", {}, "'loc': ('body', 'prompt')"),
-        ("/generate", {"input_ids": [1] * 300_000}, "longer than the model's context length"),
     ],
 )
 def test_a_bad_body_is_a_400_that_says_why(server: Running, path: str, body: object, says: str) -> None:
@@ -180,8 +188,9 @@ def test_an_abort_ends_what_is_under_way(server: Running) -> None:
 
 def test_a_client_that_hangs_up_frees_its_place(server: Running) -> None:
     text = json.dumps({**ASK, "max_tokens": 50_000, "stream": True})
+    head = f"Content-Type: application/json\r\nContent-Length: {len(text)}"
     with socket.create_connection(("127.0.0.1", server.port)) as raw:
-        raw.sendall(f"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
+        raw.sendall(f"POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n\r\n{text}".encode())
         assert raw.recv(100).startswith(b"HTTP/1.1 200 OK")
     until = time.monotonic() + 5
     while json.loads(server.ask("GET", "/v1/loads")[1])["loads"][0]["num_running_reqs"]:
@@ -236,8 +245,9 @@ def test_the_key_is_wanted_everywhere_but_at_health_and_metrics(tmp_path: Path) 
         assert running.ask("GET", "/v1/models", headers=user)[0] == 200
         assert running.ask("POST", "/flush_cache", headers=user)[0] == 401
         assert running.ask("POST", "/flush_cache", headers=admin)[0] == 200
-        assert "sk-" not in running.ask("GET", "/server_info", headers=user)[1].decode()
-        assert "sk-" not in running.stderr.read_text()
+        # like the real one it keeps no secret of its own: whoever reads this has to
+        assert json.loads(running.ask("GET", "/server_info", headers=user)[1])["admin_api_key"] == "sk-admin"
+        assert "sk-admin" in running.stderr.read_text()
 
 
 def test_an_unknown_flag_exits_2_in_the_words_of_argparse(tmp_path: Path) -> None:
@@ -251,21 +261,6 @@ def test_a_cache_that_does_not_fit_ends_by_sigkill(tmp_path: Path) -> None:
     with serving(tmp_path, "--pp-size", "8", "--mem-fraction-static", "0.7") as running:
         assert running.wait() == -signal.SIGKILL
         assert "Not enough memory. Please try to increase --mem-fraction-static" in running.stderr.read_text()
-
-
-@pytest.mark.parametrize(
-    ("fault", "status", "says"),
-    [
-        ("dies-at-start", -signal.SIGKILL, "Received sigquit from a child process"),
-        ("exits-2", 2, "error: unrecognized arguments"),
-        ("dies-under-load", -signal.SIGKILL, "illegal memory access"),
-    ],
-)
-def test_faults_that_end_the_process(tmp_path: Path, fault: str, status: int, says: str) -> None:
-    environment = {"TUNE_SIM_FAULT": fault, "TUNE_SIM_SPEED": "40"}
-    with serving(tmp_path, *PP8, environment=environment) as running:
-        assert running.wait() == status
-        assert says in running.stderr.read_text()
 
 
 @pytest.mark.parametrize(("fault", "last"), [("hangs", "Load weight begin"), ("never-ready", "Tree cache initialized")])
@@ -300,7 +295,7 @@ def test_sigterm_answers_what_is_under_way_and_exits_0(tmp_path: Path) -> None:
         running.process.terminate()
         time.sleep(0.2)
         assert running.ask("GET", "/health")[0] == 503
-        assert running.ask("POST", "/v1/chat/completions", ASK)[0] == 503
+        assert running.ask("POST", "/v1/chat/completions", ASK)[0] == 200
         client.join()
         assert json.loads(answers[0])["usage"]["completion_tokens"] == 200
         assert running.wait() == 0
@@ -318,16 +313,7 @@ def test_a_taken_port_shows_after_the_load_and_leaves_it_hanging(tmp_path: Path)
     with socket.create_server(("127.0.0.1", port)), serving(tmp_path, *PP8, port=port) as running:
         running.wait_for("[Errno 98] error while attempting to bind on address ('127.0.0.1', ")
         assert "Application startup complete." in running.stderr.read_text()
-        assert running.lines[-1] == "INFO:     Waiting for application shutdown."
+        running.wait_for("Waiting for application shutdown.")
         running.process.terminate()
         time.sleep(0.3)
         assert running.process.poll() is None
-
-
-def test_a_knob_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with serving(tmp_path, environment={"TUNE_SIM_FAULT": "explodes"}) as running:
-        assert running.wait() == 2
-        assert running.lines == [
-            "TUNE_SIM_FAULT: read explodes, accepted: dies-at-start, never-ready, hangs, exits-2, never-answers, "
-            "dies-under-load"
-        ]

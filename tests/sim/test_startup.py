@@ -8,6 +8,7 @@ from orchestrator.core.start import failures
 from orchestrator.core.units import UnitState
 from orchestrator.sim.arguments import parse
 from orchestrator.sim.dimensions import Dimensions
+from orchestrator.sim.faults import read_faults
 from orchestrator.sim.memory import plan_memory
 from orchestrator.sim.settings import Settings
 from orchestrator.sim.startup import Launch, line_text, plan_launch
@@ -17,7 +18,7 @@ STAMP = "2026-03-01 22:00:00"
 
 def launch(words: str, *, fault: str | None = None, version: str = "0.5.23", is_cached: bool = True) -> Launch:
     arguments = parse(f"--model-path m {words}".split(), version=version, environment={})
-    return plan_launch(arguments, Dimensions(), gpus=8, fault=fault, is_cached=is_cached)
+    return plan_launch(arguments, Dimensions(), gpus=8, faults=read_faults(fault), is_cached=is_cached)
 
 
 def journal(start: Launch) -> list[str]:
@@ -43,7 +44,7 @@ def failure_of(start: Launch) -> str:
 def test_marks_come_in_sglangs_order() -> None:
     lines = journal(launch("--pp-size 8 --mem-fraction-static 0.92"))
     marks = [
-        "server_args=ServerArgs(model_path='m'",
+        "server_args={'model_path': 'm'",
         "PP0] Init parallel begin.",
         "PP7] Init parallel ends.",
         "PP0] Load weight begin. avail mem=94.99 GB",

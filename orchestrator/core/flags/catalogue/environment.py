@@ -80,7 +80,7 @@ TUNABLES: tuple[Tunable, ...] = (
         short="fault",
         simulated_only=True,
         example="dies-at-start",
-        note="a failure on demand",
+        note="failures on demand: tune sim faults",
     ),
     Tunable(
         name="TUNE_SIM_SPEED",
