@@ -31,6 +31,4 @@ def explained(
     if failures.is_own(failure):
         return failure
     told = host_word(doors, held, role, invocation_id, since_s=since_s)
-    if not failure.evidence:  # it was over, or begun anew, before a line of it was seen
-        failure = failures.with_last_words(failure, told.journal)
-    return aftermath.judge(failure, told, gpus)
+    return aftermath.judge(failures.with_last_words(failure, told.journal), told, gpus)

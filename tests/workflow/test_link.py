@@ -12,7 +12,7 @@ import pytest
 from orchestrator.core import events
 from orchestrator.core.ports import Service
 from orchestrator.core.results import LoadOutcome
-from orchestrator.core.units import Lease, Observation, Role, Survey
+from orchestrator.core.units import Aftermath, GpuState, KernelLog, Lease, Observation, Role, Survey
 from orchestrator.core.workload import LevelSpec
 from orchestrator.errors import (
     BenchFault,
@@ -282,3 +282,58 @@ def test_an_engine_that_dies_between_two_levels_is_a_failed_launch(night: Lay) -
     one.run()
     assert [event.trial for event in one.heard.of(events.LaunchFailed)] == ["d0"]
     assert [row for row in measured(one) if row[0] == "d8"] == WHOLE[2:]
+
+
+KERNEL = (
+    "kernel 03:06:01: NVRM: Xid (PCI:0000:02:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+)
+
+
+def test_a_gpu_that_falls_off_the_bus_ends_the_run_after_three_starts_and_blames_no_config(night: Lay) -> None:
+    one = night(SWEEP + "reference: none\n", faults={"*": "dies-at-start"})
+    link = behind_a_link(one)
+
+    class Fallen(Link):
+        def aftermath(self, role: Role, invocation_id: str, *, since_s: float) -> Aftermath:
+            told = self.service.aftermath(role, invocation_id, since_s=since_s)
+            left = {index: address for index, address in told.gpus.answering.items() if address != "0000:02:00"}
+            return replace(told, kernel=KernelLog(lines=KERNEL), gpus=GpuState(answering=left))
+
+    one.doors = replace(one.doors, service=Fallen(link))
+    with pytest.raises(HostFault) as caught:
+        one.run()
+    failed = one.heard.of(events.LaunchFailed)
+    assert [(event.trial, event.failure_class, event.verdict) for event in failed] == [
+        ("d0", "gpu-fell-off", "environment"),
+        ("d0", "gpu-fell-off", "environment"),
+        ("d8", "gpu-fell-off", "environment"),
+    ]
+    assert failed[0].explanation == "the GPU at 0000:02:00 has fallen off the bus; 7 of 8 GPUs answer"
+    assert failed[0].evidence[0] == KERNEL[0]
+    assert link.said.count("aftermath") == len(failed)  # once a failure, never polled
+    assert "3 starts in a row failed for reasons of the host" in caught.value.fact
+    assert "a cold reboot" in (caught.value.remedy or "")
+    assert one.heard.of(events.TrialSetAside) == []
+    assert one.production_runs()
+
+
+def test_a_host_that_stops_answering_in_a_level_is_lost_contact_and_no_fault_of_the_config(night: Lay) -> None:
+    one = night(SWEEP + "reference: none\n")
+    link, cut = behind_a_link(one), False
+
+    def reach(_: str) -> None:
+        if cut:
+            raise NotReached("k26 cannot be reached: timed out")
+
+    def lose() -> None:
+        nonlocal cut
+        cut = True
+
+    link.before = reach
+    once_at(one, events.LevelStarted, lose)
+    with pytest.raises(NotReached):
+        one.run()
+    (failed,) = one.heard.of(events.LaunchFailed)
+    assert (failed.trial, failed.failure_class, failed.verdict) == ("d8", "lost-contact", "environment")
+    assert failed.evidence == ("k26 cannot be reached: timed out",)
+    assert "waited for in vain for" in failed.explanation

@@ -187,22 +187,27 @@ def crash_loop(lines: Sequence[str], unit: UnitState) -> Failure:
     """The unit was restarted by systemd while we waited: name what it dies of."""
     cause = from_journal(lines)
     why = f": {cause.explanation}" if cause else ""
+    times = "once" if unit.n_restarts == 1 else f"{unit.n_restarts} times"
+    ended = ("", "exit status", "signal", "signal")[unit.exec_main_code] if unit.exec_main_code in range(4) else ""
+    status = f", each time after {ended} {unit.exec_main_status}" if ended else ""  # none while it runs again
     return Failure(
         name="crash-loop",
         verdict=cause.verdict if cause else "unknown",
-        explanation=f"systemd restarted the unit {unit.n_restarts} times; exit status {unit.exec_main_status}{why}",
+        explanation=f"it dies and systemd starts it again, {times} so far{status}{why}",
         next_step=cause.next_step if cause else "the journal of the invocation",
         evidence=cause.evidence if cause else _tail(lines),
     )
 
 
 def with_last_words(failure: Failure, lines: Sequence[str]) -> Failure:
-    """A failure that was seen without a line of its journal, once there are some: a crash loop with what it dies of."""
-    cause = from_journal(lines) if failure.name == "crash-loop" else None
-    if cause is None:
-        return replace(failure, evidence=_tail(lines))
-    explanation = f"{failure.explanation}: {cause.explanation}"
-    return replace(cause, name=failure.name, explanation=explanation)
+    """A failure with the end of its own invocation's journal, where that was over before it could be read.
+
+    A unit that restarts at once shows but its next life: what the first one died of, the crash loop dies of.
+    """
+    cause = from_journal(lines) if failure.name == "crash-loop" and failure.verdict == "unknown" else None
+    if cause is not None:
+        return replace(cause, name=failure.name, explanation=f"{failure.explanation}: {cause.explanation}")
+    return failure if failure.evidence else replace(failure, evidence=_tail(lines))
 
 
 def replaced(lines: Sequence[str], expected: str, found: str) -> Failure:

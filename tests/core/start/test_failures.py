@@ -124,7 +124,10 @@ def test_a_crash_loop_that_was_seen_late_is_told_by_its_last_words() -> None:
     assert loop.evidence == ()
     found = failures.with_last_words(loop, ("launch_server.py: error: unrecognized arguments: --x",))
     assert (found.name, found.verdict) == ("crash-loop", "infeasible")
-    assert found.explanation.endswith("exit status 2: the installed engine does not know a flag or a value")
+    assert found.explanation == (
+        "it dies and systemd starts it again, 3 times so far, each time after exit status 2: "
+        "the installed engine does not know a flag or a value"
+    )
     assert found.evidence == ("launch_server.py: error: unrecognized arguments: --x",)
 
 
