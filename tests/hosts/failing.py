@@ -219,7 +219,9 @@ class Stage:
         )
         unit = self.unit(mode)
         config = Config(flags={"model-path": "/models/m"}, environment={})
-        launch = Launch(trial=mode, launch=f"{mode}.l1", config=config, unit=unit, levels=levels, build={})
+        launch = Launch(
+            trial=mode, launch=f"{mode}.l1", config=config, engine=self.entry.engine, unit=unit, levels=levels, build={}
+        )
         return run_launch(bench, launch, replaces=replaces, same_as=lambda *_: None)
 
     def fails(self, mode: str, *, replaces: Role = "production") -> Failure:
