@@ -90,6 +90,25 @@ def test_after_kill_9_a_resume_loses_and_repeats_nothing(line: Line, going: list
     assert "measured" in done.stdout
 
 
+def test_who_stops_a_trial_by_hand_has_the_last_word_and_a_resume_measures_it(line: Line, going: list[Going]) -> None:
+    run = line.start("sweep", "sweeps/three.yaml", "--yes")
+    going.append(run)
+    run.until(f"{D0}: ready")
+    line.host.sh(f"systemctl stop {TRIAL}")
+    assert run.wait() == 4
+    assert "somebody stopped the trial in mid-run" in run.text
+    assert f"{UNIT} is ready again" in run.text
+    assert line.answers()
+    (launch,) = [
+        launch for trial in line.show()["trials"] for launch in trial["launches"] if launch["failure_class"] is not None
+    ]
+    assert (launch["failure_class"], launch["trial"]) == ("stopped", D0)
+    assert launch["evidence"][0].startswith(f"Stopping {TRIAL}")
+    line.tune("sweep", "sweeps/three.yaml", "--resume", "--yes")
+    measured = [row for row in levels(line) if row[0] != "production" and row[2] == "measured"]
+    assert sorted(measured) == sorted(EXPECTED)
+
+
 def test_a_reboot_in_mid_trial_ends_with_production(line: Line, going: list[Going]) -> None:
     run = line.start("sweep", "sweeps/three.yaml", "--yes")
     going.append(run)
