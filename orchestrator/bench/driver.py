@@ -38,7 +38,9 @@ def workers_for(concurrency: int) -> int:
 class ProcessLoad:
     """The load program against one endpoint. ``model`` is asked of the endpoint when it is not given.
 
-    ``workers``: processes the streams are spread over, ``workers_for`` their number otherwise.
+    ``workers``: processes the streams are spread over, ``workers_for`` their number otherwise. ``self_check`` is asked
+    once, before the first level, for the token events a second that one process can take on this machine; every outcome
+    then carries it (``ceiling_events_s``).
     """
 
     def __init__(
@@ -49,8 +51,11 @@ class ProcessLoad:
         model: str | None = None,
         api_key: str | None = None,
         workers: int | None = None,
+        self_check: Callable[[Clock, Cancel], float] | None = None,
     ) -> None:
         self._workers = workers
+        self._self_check = self_check
+        self._ceiling: float | None = None
         self._endpoint = endpoint(base_url)
         self._clock = clock
         self._model = model
@@ -63,6 +68,8 @@ class ProcessLoad:
         cancel, ``BenchFault`` when the program itself failed, with what it last said.
         """
         cancel.check()
+        if self._self_check is not None and self._ceiling is None:
+            self._ceiling = self._self_check(self._clock, cancel)
         spec = LoadSpec(
             host=self._endpoint.host,
             port=self._endpoint.port,
@@ -86,7 +93,8 @@ class ProcessLoad:
             records=tuple(sorted(records, key=lambda record: record.index)),
             started_at=float(done.content["started_at"]) + offset,
             ended_at=float(done.content["ended_at"]) + offset,
-            client={str(name): float(value) for name, value in done.content["client"].items()},
+            client={str(name): float(value) for name, value in done.content["client"].items()}
+            | ({} if self._ceiling is None else {"ceiling_events_s": self._ceiling}),
         )
 
     def _listen(

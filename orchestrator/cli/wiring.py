@@ -44,6 +44,7 @@ def real_doors(entry: ServiceEntry, state: Path) -> Iterator[Doors]:
 
     Its secrets are read first, and whatever is raised in here leaves without their values.
     """
+    from orchestrator.bench.ceiling import ceiling_events_s  # noqa: PLC0415
     from orchestrator.bench.driver import ProcessLoad  # noqa: PLC0415
     from orchestrator.bench.probe import HttpEngine  # noqa: PLC0415
     from orchestrator.hosts.gpu import NvidiaTelemetry  # noqa: PLC0415
@@ -61,7 +62,7 @@ def real_doors(entry: ServiceEntry, state: Path) -> Iterator[Doors]:
         yield Doors(
             service=_service(entry, host, state, clock, secrets.files(entry, values)),
             engine=engine,
-            load=ProcessLoad(url, clock, api_key=keys.get("api-key")),
+            load=ProcessLoad(url, clock, api_key=keys.get("api-key"), self_check=ceiling_events_s),
             telemetry=NvidiaTelemetry(host, clock),
             clock=clock,
         )

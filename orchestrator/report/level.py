@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from orchestrator.core.clean import clean
 from orchestrator.core.judge.figures import original_line
@@ -42,6 +42,13 @@ def figure_words(found: LevelFigures) -> list[str]:
     if found.held_concurrency is not None:
         parts.append(f"held {found.held_concurrency:.1f} of {found.concurrency}")
     return [*parts, f"{found.outcomes.get('ok', 0)} of {count(found.requests, 'answer')} as asked"]
+
+
+def client_words(client: Mapping[str, float]) -> list[str]:
+    """How late the load program was and how busy; nothing for one that does not say."""
+    lags = [client[name] for name in ("receive_lag_p99_s", "away_p99_s") if name in client]
+    late = [f"client late p99={1000 * max(lags):.1f} ms"] if lags else []
+    return [*late, *([f"{client['cpu_share']:.0%} of a core"] if "cpu_share" in client else [])]
 
 
 def bench_head(url: str, model: str, workload: Workload, *, width: int, simulated: bool) -> str:

@@ -130,6 +130,7 @@ def _locked(job: Job, tell: Teller, touched: Touched) -> bool:
             tell=tell,
             cancel=job.cancel,
             gpus=None if survey.gpus is None else len(survey.gpus),
+            simulated=survey.is_simulated,
         )
         made: dict[str, int] = {}
         if survey.production.is_running:
