@@ -5,8 +5,10 @@ import sys
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    from orchestrator.cli.main import run  # noqa: PLC0415 - `bench.load` must start without the command line
-
+    try:
+        from orchestrator.cli.main import run  # noqa: PLC0415 - `bench.load` must start without the command line
+    except KeyboardInterrupt:  # before there is anybody to say more
+        sys.exit(130)
     sys.exit(run())
 
 

@@ -18,6 +18,7 @@ import click
 from orchestrator import __version__
 from orchestrator.cli import streams
 from orchestrator.cli.complaint import bug_text, error_text
+from orchestrator.cli.signals import as_ctrl_c
 from orchestrator.errors import StoreFault, TuneError
 
 
@@ -106,7 +107,8 @@ def run(words: list[str] | None = None) -> int:
     streams.settle()
     try:
         # Without click's own error handling it returns what `ctx.exit` was told, and else what the command returned.
-        ended = tune.main(args=words, prog_name="tune", standalone_mode=False)
+        with as_ctrl_c():
+            ended = tune.main(args=words, prog_name="tune", standalone_mode=False)
         return ended if isinstance(ended, int) else 0
     except click.exceptions.Abort:
         streams.say("interrupted", err=True)

@@ -82,16 +82,17 @@ def planned(
 
     project = Project.open(folder)
     sweep = within(project.sweep(sweep_file), until, hours)
-    recorded = None
+    recorded, facts = None, facts_of(sweep.service)
     if (project.state / "tune.db").exists():  # without one, SQL is not even imported
-        from orchestrator.cli.recorded import launch_times  # noqa: PLC0415
+        from orchestrator.cli.recorded import known_facts, launch_times  # noqa: PLC0415
         from orchestrator.store.store import Store  # noqa: PLC0415
 
         if Store.is_there(project.state):  # not the empty file of a run that could not begin
             with Store.open(project.state, create=False) as store:
                 recorded = launch_times(store, sweep.service, rehearsal=rehearsal)
+                facts = known_facts(store, sweep.service, rehearsal=rehearsal)
     now = None if rehearsal else datetime.now().astimezone()
-    return decide(sweep, facts_of(sweep.service), recorded, now=now)
+    return decide(sweep, facts, recorded, now=now)
 
 
 def refuse_unfit(made: Plan) -> None:

@@ -143,7 +143,7 @@ class Progress:
             self._print(self._board.title)
         if finished is not None:
             self._print(finished)
-        if isinstance(event, events.Note | events.Restored):
+        if isinstance(event, events.Checking | events.Note | events.Restored):
             self._print(f"  {sentence(event)}")
 
     def _redraw(self, event: events.Event) -> None:

@@ -18,7 +18,7 @@ from orchestrator.cli.hushed import Hushed
 from orchestrator.cli.living import living, marked
 from orchestrator.cli.logfile import LogFile
 from orchestrator.cli.progress import Progress
-from orchestrator.cli.recorded import launch_times
+from orchestrator.cli.recorded import known_facts, launch_times
 from orchestrator.cli.signals import Signals, heeded
 from orchestrator.cli.streams import say
 from orchestrator.cli.terminal import width
@@ -26,7 +26,7 @@ from orchestrator.cli.transcript import Transcript
 from orchestrator.cli.wiring import REDACTOR, pretended_doors, real_doors
 from orchestrator.core.history import RunHistory
 from orchestrator.core.plan.estimate import LaunchTimes, ends_at
-from orchestrator.core.plan.plan import Plan, facts_of, plan
+from orchestrator.core.plan.plan import Plan, plan
 from orchestrator.core.ports import Activity, Doors
 from orchestrator.core.resume import Past, may_go_on, past, unfinished
 from orchestrator.core.sweep import Sweep
@@ -62,16 +62,20 @@ def run(request: Request) -> None:
     with Store.open(project.state) as store:
         recorded = launch_times(store, sweep.service, rehearsal=request.sim)
         now = None if request.sim else _here()  # a pretended night does not end at a real hour
-        made = plan(sweep, facts_of(sweep.service), recorded, now=now)
+        facts = known_facts(store, sweep.service, rehearsal=request.sim)
+        made = plan(sweep, facts, recorded, now=now)
         _check_slugs(faults, made)
         say(plan_text(made, width=width(), following=""))
         if request.sim and sweep.service.model is None:
             say(f"{sweep.service.name} has no `model:` in inventory.yaml: rehearsed with the dimensions of Kimi K2.6.")
         _refuse_blocked(made)
-        earlier = _earlier(store, request, sweep, made)
-        run_id = earlier.run.run if earlier else store.new_run_id()
-        with _doors(request, project, sweep, faults) as doors, heeded(_say) as signals:
-            _run(request, store, made, sweep, doors, signals, run_id, earlier, recorded)
+        run_id = _run_id(store, request, sweep)
+        with store.executing(run_id):  # what it has left is read once nobody else can add to it
+            earlier = None if request.resume is None else store.read(run_id)
+            if earlier is not None:
+                may_go_on(earlier, digest=made.digest, rehearsal=request.sim)
+            with _doors(request, project, sweep, faults) as doors:
+                _run(request, store, made, sweep, doors, run_id, earlier, recorded)
 
 
 def _run(
@@ -80,7 +84,6 @@ def _run(
     made: Plan,
     sweep: Sweep,
     doors: Doors,
-    signals: Signals,
     run_id: str,
     earlier: RunHistory | None,
     recorded: LaunchTimes,
@@ -94,6 +97,7 @@ def _run(
         LogFile(folder) as log,
         Transcript(folder, outlook) as told,
         screen,
+        heeded(_say) as signals,
     ):
         signals.on_stop = mark.stopping
         job = Job(
@@ -115,10 +119,12 @@ def _run(
         except TuneError as error:
             failure = error
         signals.is_over = True
-    if failure is None or store.levels_done(run_id):
-        say(run_text(store.read(run_id), width=width()))
-    if failure is not None:
-        raise failure
+    try:
+        if failure is None or store.levels_done(run_id):
+            say(run_text(store.read(run_id), width=width()))
+    finally:
+        if failure is not None:  # whatever happens to the table, the run's own end is what has to be said
+            raise failure
 
 
 def _ends_at(request: Request, sweep: Sweep, doors: Doors) -> datetime | None:
@@ -170,10 +176,10 @@ def _refuse_blocked(made: Plan) -> None:
         raise BadAnswer("the plan has no config to launch", remedy="the table above says what is refused, and why")
 
 
-def _earlier(store: Store, request: Request, sweep: Sweep, made: Plan) -> RunHistory | None:
-    """The run to go on with, proven to be of this very sweep; None for a new one."""
+def _run_id(store: Store, request: Request, sweep: Sweep) -> str:
+    """The run that is meant to go on, or a new one."""
     if request.resume is None:
-        return None
+        return store.new_run_id()
     if request.resume == "latest":
         run = unfinished(store.runs(), sweep.name, rehearsal=request.sim)
     else:
@@ -181,9 +187,7 @@ def _earlier(store: Store, request: Request, sweep: Sweep, made: Plan) -> RunHis
     process = living(store.run_folder(run))
     if process is not None:
         raise Locked(f"run {run} is still going on ({process.where})", remedy=f"tune attach {run} shows it")
-    earlier = store.read(run)
-    may_go_on(earlier, digest=made.digest, rehearsal=request.sim)
-    return earlier
+    return run
 
 
 def _outlook(made: Plan, before: Past | None) -> Outlook:

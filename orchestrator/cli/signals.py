@@ -2,6 +2,8 @@
 
 A run that is detached has nobody watching: HUP does nothing, and one TERM is as good as two. A HUP that was ignored
 when tune began (``nohup``) stays ignored.
+
+Outside a run they end a command at once.
 """
 
 from __future__ import annotations
@@ -14,6 +16,27 @@ from types import FrameType
 from orchestrator.errors import Interrupted
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def as_ctrl_c() -> Iterator[None]:
+    """Within it TERM and HUP end a command as Ctrl-C does: nothing is under way on a host that had to be undone.
+
+    A hang-up that is ignored (nohup) goes on being ignored.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler is signal.SIG_DFL:
+            signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 class Cancellation:

@@ -37,11 +37,19 @@ class RunStarted(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Checking(Event):
+    """The host is asked something that may take a while, before anything is changed. ``what``: in plain words."""
+
+    what: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Surveyed(Event):
     """The host was looked at, before anything was changed. ``simulated``: what is measured there is no real SGLang."""
 
     facts: Mapping[str, str]
     simulated: bool
+    card_mib: tuple[int, ...] = ()  # memory of each GPU (MiB); empty where it is not known of every one
 
 
 @dataclass(frozen=True, kw_only=True)

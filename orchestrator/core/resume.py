@@ -43,14 +43,14 @@ def unfinished(runs: Iterable[RunSummary], sweep: str, *, rehearsal: bool) -> st
 def may_go_on(earlier: RunHistory, *, digest: str, rehearsal: bool) -> None:
     """Raise ``InputRefused`` unless something of it is left to do and it is a run of this very sweep.
 
-    ``digest`` is the plan's: sweep, service, template and workload as the files say now.
+    ``digest`` is the plan's: sweep, service, template, model and workload as the files say now.
     """
     row = earlier.run
     if row.state == "done" and not any(trial.trial.state in {"left-out", "planned"} for trial in earlier.trials):
         raise InputRefused(f"run {row.run} is complete", remedy=f"tune show {row.run}; a new run: leave --resume out")
     if row.sweep_digest != digest:
         raise InputRefused(
-            f"run {row.run} was begun with another sweep, service, template or workload than the files say now",
+            f"run {row.run} was begun with another sweep, service, template, model or workload than the files say now",
             cause="a file was changed since; results of both must not be mixed",
             remedy=f"put it back (tune show {row.run} --sweep prints what it was), or start a new run",
         )

@@ -136,6 +136,7 @@ class Survey:
     foreign: tuple[Holder, ...]  # on the GPUs before the run, not the service's own
     facts: Mapping[str, str] = field(default_factory=dict)  # kernel, driver, systemd, ... ; recorded with the build
     enabled: str = ""  # production's UnitFileState: does a reboot start it
+    card_mib: tuple[int, ...] = ()  # memory of each GPU; empty where it is not known of every one
 
     @property
     def is_simulated(self) -> bool:

@@ -60,9 +60,9 @@ class ProcessService:
         """This machine. Production is never running here; the engine's version is asked of its own python."""
         with _refusals():
             look = self._look()
-            gpus = helper.nvidia_smi("gpu=name,driver_version")
+            gpus = helper.nvidia_smi("gpu=name,driver_version,memory.total")
         facts = {"kernel": os.uname().release, "manager": "process"}
-        facts |= {"driver": gpus[0][-1]} if gpus else {}
+        facts |= {"driver": gpus[0][-2]} if gpus else {}
         versions = self.installed(self._entry.engine)
         facts |= {name: version for name, version in versions.items() if name != self._entry.kind}
         return Survey(
@@ -72,6 +72,7 @@ class ProcessService:
             gpus=None if gpus is None else tuple(row[0] for row in gpus),
             foreign=tuple(holder_from(app) for app in look["foreign"]),
             facts=facts,
+            card_mib=tuple(helper.card_memory(gpus or []) or ()),
         )
 
     def installed(self, engine: str) -> Mapping[str, str]:

@@ -24,6 +24,11 @@ def _run_started(event: events.RunStarted) -> str:
 
 
 @sentence.register
+def _checking(event: events.Checking) -> str:
+    return clean(f"{event.what} …")
+
+
+@sentence.register
 def _surveyed(event: events.Surveyed) -> str:
     mark = "SIMULATED · " if event.simulated else ""
     return clean(mark + " · ".join(f"{name} {value}" for name, value in event.facts.items()))

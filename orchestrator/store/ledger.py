@@ -219,7 +219,7 @@ def _launch_ended(told: events.LaunchEnded, connection: Connection) -> None:
     _change_launch(connection, told, told.trial, told.launch, {"state": "ended", "phase": None, "ended_at": told.at})
     cut = _close_open_levels(connection, told, _levels_of(told), "interrupted", None)
     ours = (trial.c.run == told.run) & (trial.c.trial == told.trial)
-    if connection.execute(select(trial.c.state).where(ours)).scalar() == "alias":
+    if connection.execute(select(trial.c.state).where(ours)).scalar() in {"alias", "left-out"}:
         return
     of_trial = (level.c.run == told.run) & (level.c.trial == told.trial) & (level.c.purpose == "measure")
     measured = connection.execute(

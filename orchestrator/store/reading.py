@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, RowMapping, Select, func, select
 
 from orchestrator.core import history
+from orchestrator.core.events import Surveyed
 from orchestrator.core.results import GpuSample
 from orchestrator.errors import InputRefused, StoreFault
 from orchestrator.store import telemetry
@@ -154,6 +155,20 @@ def ready_launches(
         .order_by(launch.c.number)
     )
     return tuple((row.config_id, row.build_id, float(row.ready_s)) for row in connection.execute(asked))
+
+
+def card_memory(connection: Connection, service: str, host: str, *, rehearsal: bool) -> tuple[int, ...]:
+    """MiB of each GPU as the latest look at the host that knew it found them; empty when none did."""
+    asked = (
+        select(event.c.body)
+        .join_from(event, run, event.c.run == run.c.run)
+        .where(run.c.service == service, run.c.host == host, run.c.rehearsal == rehearsal)
+        .where(event.c.kind == Surveyed.__name__)
+        .order_by(event.c.number.desc())
+        .limit(20)
+    )
+    seen = (body.get("card_mib") for body in connection.scalars(asked))
+    return tuple(next((sizes for sizes in seen if sizes), ()))
 
 
 def readings(connection: Connection, run_id: str, in_trial: str, in_launch: str, name: str) -> tuple[GpuSample, ...]:

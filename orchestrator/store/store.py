@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,7 +19,7 @@ from orchestrator.core import history
 from orchestrator.core.events import Event, LevelProgress
 from orchestrator.core.results import GpuSample, RequestRecord
 from orchestrator.errors import InputRefused, StoreFault
-from orchestrator.store import database, faults, ledger, reading, request_files
+from orchestrator.store import database, faults, holding, ledger, reading, request_files
 from orchestrator.store.schema import run
 
 BUSY_TIMEOUT_S = 30.0
@@ -144,6 +144,11 @@ class Store:
         with self._reading() as connection:
             return reading.ready_launches(connection, service, host, rehearsal=rehearsal)
 
+    def card_memory(self, service: str, host: str, *, rehearsal: bool) -> tuple[int, ...]:
+        """MiB of each GPU of the host, as last seen there; empty when that was never known of every one."""
+        with self._reading() as connection:
+            return reading.card_memory(connection, service, host, rehearsal=rehearsal)
+
     def raw_records(
         self, run_id: str, trial: str, launch: str, level: str, *, purpose: history.Purpose = "measure"
     ) -> tuple[RequestRecord, ...]:
@@ -158,6 +163,15 @@ class Store:
         """Every GPU reading of a closed measuring level; empty when nvidia-smi gave none."""
         with self._reading() as connection:
             return reading.readings(connection, run_id, trial, launch, level)
+
+    @contextmanager
+    def executing(self, run_id: str) -> Iterator[None]:
+        """Within it this process alone executes the run. Raises ``Locked`` when another one does."""
+        folder = self.run_folder(run_id)
+        with ExitStack() as stack:
+            with faults.in_words(folder):
+                stack.enter_context(holding.held(folder, run_id))
+            yield
 
     def run_folder(self, run_id: str) -> Path:
         """``FOLDER/runs/RUN``: request records and the run's log file. May not exist yet."""

@@ -112,8 +112,14 @@ def _locked(job: Job, tell: Teller, touched: Touched) -> bool:
         touched=touched,
     )
     with ending.is_certain():
+        tell(events.Checking, what=f"looking at {entry.host.name}: what runs there, its GPUs, the engine's version")
         survey = held.ask(service.survey, job.cancel)
-        tell(events.Surveyed, facts=survey.facts, simulated=job.doors.rehearsal or survey.is_simulated)
+        tell(
+            events.Surveyed,
+            facts=survey.facts,
+            simulated=job.doors.rehearsal or survey.is_simulated,
+            card_mib=survey.card_mib,
+        )
         if lease.restored_first:
             ending.left_behind(survey)
         touched.ran = survey.production.is_running
@@ -121,7 +127,7 @@ def _locked(job: Job, tell: Teller, touched: Touched) -> bool:
             tell(events.Note, text=f"{entry.unit} is not enabled: a reboot in mid-run would leave the host without it")
         as_assumed(entry, survey)
         builds = _builds(job, held, survey)
-        units = _verify(job, held)
+        units = _verify(job, held, tell)
         bench = Bench(
             doors=job.doors,
             held=held,
@@ -161,15 +167,18 @@ def _builds(job: Job, held: Held, survey: Survey) -> dict[str, dict[str, str]]:
     return builds
 
 
-def _verify(job: Job, held: Held) -> dict[str, TrialUnit]:
+def _verify(job: Job, held: Held, tell: Teller) -> dict[str, TrialUnit]:
     """Every unit of the plan is rendered and checked by the host's systemd before anything stops."""
     units: dict[str, TrialUnit] = {}
-    for trial in job.plan.distinct if job.ends_at is not None else job.plan.launchable:
+    trials = job.plan.distinct if job.ends_at is not None else job.plan.launchable
+    tell(events.Checking, what=f"having {job.sweep.service.host.name} check {len(trials)} units")
+    for trial in trials:
         stop_if_asked(job.cancel, "checking the units")
         unit = render_unit(job.sweep.service.under(trial.engine), trial.config, run=job.run, trial=trial.slug)
         held.beat()
         held.ask(lambda unit=unit: job.doors.service.verify(unit), job.cancel)  # type: ignore[misc]
         units[trial.slug] = unit
+    tell(events.Checking, what=f"asking the installed engine's parser about {len(units)} command lines")
     _ask_parser(job, held, units)
     return units
 
@@ -270,6 +279,7 @@ def _trials(
         bench=bench,
         units=units,
         builds=builds,
+        card_mib=survey.card_mib,
         cost=Cost(job.sweep, job.recorded, job.plan.production),
         replaces="production" if survey.production.is_running else "trial",
         touch=touch,

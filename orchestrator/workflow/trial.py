@@ -69,14 +69,29 @@ class Ended:
     start_s: float | None = None
     measuring_s: float = 0.0
     alias_of: str | None = None
+    left_out: frozenset[str] = frozenset()  # keys of levels there was no time for
+
+
+@dataclass
+class Tally:
+    """What became of a launch's levels, by key."""
+
+    measured: set[str] = field(default_factory=set)
+    left_out: set[str] = field(default_factory=set)
 
 
 def run_launch(
-    bench: Bench, launch: Launch, *, replaces: Role, same_as: Callable[[str, Mapping[str, Any]], str | None]
+    bench: Bench,
+    launch: Launch,
+    *,
+    replaces: Role,
+    same_as: Callable[[str, Mapping[str, Any]], str | None],
+    has_time: Callable[[LevelSpec], bool],
 ) -> Ended:
     """Stop what runs (``replaces``), start the config, measure its levels; a failure was told.
 
     ``same_as(trial, settings)`` names an earlier config that ran with the same effective settings, if one did.
+    ``has_time(level)`` is asked before each level; the first for which there is none ends the launch.
     The engine is left running: the next launch or the restore stops it.
     """
     clock = bench.doors.clock
@@ -101,7 +116,7 @@ def run_launch(
         twin = same_as(launch.trial, ready.settings or {})
         if twin is not None:
             return _set_aside(bench, launch, twin, start_s=ready_at - began)
-        ended = _measure(bench, launch, "trial", ready)
+        ended = _measure(bench, launch, "trial", ready, has_time)
     return replace(ended, start_s=ready_at - began, measuring_s=clock.monotonic() - ready_at)
 
 
@@ -149,7 +164,7 @@ def run_reference(bench: Bench, launch: Launch, ready: Ready) -> Ended:
         build=launch.build,
     )
     _tell_ready(bench, launch, ready)
-    return _measure(bench, launch, "production", ready)
+    return _measure(bench, launch, "production", ready, lambda _: True)
 
 
 def _set_aside(bench: Bench, launch: Launch, twin: str, *, start_s: float) -> Ended:
@@ -173,28 +188,33 @@ def _tell_ready(bench: Bench, launch: Launch, ready: Ready) -> None:
         bench.tell(events.Note, trial=launch.trial, text=text)
 
 
-def _measure(bench: Bench, launch: Launch, role: Role, ready: Ready) -> Ended:
-    measured: set[str] = set()
+def _measure(bench: Bench, launch: Launch, role: Role, ready: Ready, has_time: Callable[[LevelSpec], bool]) -> Ended:
+    tally = Tally()
     began = bench.doors.clock.monotonic()
     bench.doors.telemetry.start()
     try:
-        if not _levels(bench, launch, role, ready, measured):
+        if not _levels(bench, launch, role, ready, tally, has_time):
             served_s = bench.doors.clock.monotonic() - began
             failure = _tell_death(bench, launch, role, ready, served_s)
-            return Ended(failure=failure, measured=frozenset(measured))
+            return Ended(failure=failure, measured=frozenset(tally.measured))
     finally:
         bench.doors.telemetry.stop()
     bench.tell(events.LaunchEnded, trial=launch.trial, launch=launch.launch)
-    return Ended(measured=frozenset(measured))
+    return Ended(measured=frozenset(tally.measured), left_out=frozenset(tally.left_out))
 
 
-def _levels(bench: Bench, launch: Launch, role: Role, ready: Ready, measured: set[str]) -> bool:
-    """Every level in its turn, the keys of those that were measured into ``measured``; False when the engine died."""
+def _levels(
+    bench: Bench, launch: Launch, role: Role, ready: Ready, tally: Tally, has_time: Callable[[LevelSpec], bool]
+) -> bool:
+    """Every level in its turn while there is time, told to ``tally``; False when the engine died."""
     try:
         ok = _say_ok(bench, launch)
-        for level in launch.levels:
+        for at, level in enumerate(launch.levels):
+            if not has_time(level):
+                tally.left_out |= {left.key for left in launch.levels[at:]}
+                break
             if _level(bench, launch, role, ready, level):
-                measured.add(level.key)
+                tally.measured.add(level.key)
             else:
                 ok = False
             if not ok and not _alive(bench, role, ready):

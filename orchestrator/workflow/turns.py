@@ -20,6 +20,7 @@ from orchestrator.core.workload import LevelSpec
 from orchestrator.errors import HostFault
 from orchestrator.workflow.job import Job
 from orchestrator.workflow.lease import stop_if_asked
+from orchestrator.workflow.time_left import TimeLeft
 from orchestrator.workflow.trial import Bench, Ended, Launch, run_launch
 
 IN_A_ROW = 3  # failures of the environment that end a run: what is wrong is the host, not the configs
@@ -36,6 +37,7 @@ class Turns:
     cost: Cost
     replaces: Role  # what the next launch stops
     touch: Callable[[], None]
+    card_mib: tuple[int, ...]  # as the survey saw them
     made: dict[str, int]  # launches of this part of the run, by trial
     pace: Pace = field(default_factory=Pace)
     settled: set[str] = field(default_factory=set)
@@ -91,7 +93,13 @@ class Turns:
         for is_last in (False, True):
             asked = self._todo(trial.slug, block)
             self.touch()
-            ended = run_launch(self.bench, self._launch(trial, asked), replaces=self.replaces, same_as=self._same_as)
+            ended = run_launch(
+                self.bench,
+                self._launch(trial, asked),
+                replaces=self.replaces,
+                same_as=self._same_as,
+                has_time=self._asks_time(trial),
+            )
             self.replaces = "trial"
             self._learn(trial, asked, ended)
             if ended.failure is None:
@@ -117,7 +125,9 @@ class Turns:
             return
         paces = self.pace.measuring
         if ended.failure is None and ended.alias_of is None:
-            paces = (*paces, ended.measuring_s / (self.cost.pass_s * self._share(todo)))
+            done = tuple(level for level in todo if level.key not in ended.left_out)
+            if done:
+                paces = (*paces, ended.measuring_s / (self.cost.pass_s * self._share(done)))
         self.pace = Pace(starts=(*self.pace.starts, ended.start_s), measuring=paces)
 
     def _judge(self, failure: Failure) -> None:
@@ -139,7 +149,7 @@ class Turns:
 
         A failure says nothing of another engine.
         """
-        facts = facts_of(self.job.sweep.service.under(failed.engine))
+        facts = facts_of(self.job.sweep.service.under(failed.engine), self.card_mib)
         for trial in self.job.plan.distinct:
             if trial.slug in self.settled or trial.is_production or self._is_measured(trial.slug):
                 continue
@@ -183,6 +193,24 @@ class Turns:
     def _has_time(self, trial: PlannedTrial, block: int) -> bool:
         left = self._left_s()
         return left is None or self._needed_s(trial, block) <= left
+
+    def _asks_time(self, trial: PlannedTrial) -> Callable[[LevelSpec], bool]:
+        """Before each level: the first without time is said, with all that is left out."""
+        ends_at = self.job.ends_at
+        time = TimeLeft(clock=self.job.doors.clock, cost=self.cost, pace=self.pace, ends_at=ends_at)
+
+        def has_time(level: LevelSpec) -> bool:
+            if time.is_enough(level):
+                return True
+            reason = f"no time for C={level.concurrency} and the restore before {ends_at:%H:%M}"
+            if not time.admitted and not self._is_measured(trial.slug):
+                self.bench.tell(events.TrialSetAside, trial=trial.slug, state="left-out", reason=reason)
+            self.bench.tell(
+                events.Note, trial=trial.slug, text=f"{reason}: the rest of its levels in this launch is left out"
+            )
+            return False
+
+        return has_time
 
     def _leave_out(self, rest: Sequence[tuple[int, PlannedTrial]]) -> None:
         """There is no time for the rest. Configs with figures keep them; the others say that they have none."""

@@ -37,7 +37,7 @@ def test_a_run_of_this_very_sweep_goes_on() -> None:
     ("earlier", "digest", "rehearsal", "words"),
     [
         (run(trial("d0"), state="done"), "d1", False, "run 7f3c is complete"),
-        (CUT, "d2", False, "was begun with another sweep, service, template or workload"),
+        (CUT, "d2", False, "was begun with another sweep, service, template, model or workload"),
         (CUT, "d1", True, "is no rehearsal"),
         (run(*CUT.trials, rehearsal=True), "d1", False, "is a rehearsal"),
     ],

@@ -89,7 +89,8 @@ def nvidia_smi(host: BedHost, *, apps: str = "", until: str = "") -> None:
         "/usr/local/bin/nvidia-smi",
         "#!/bin/sh\ncase $1 in\n"
         "--query-gpu=index,uuid) printf '0, GPU-aa\\n1, GPU-bb\\n' ;;\n"
-        "--query-gpu=name,driver_version) printf 'RTX PRO 6000, 590.48\\nRTX PRO 6000, 590.48\\n' ;;\n"
+        "--query-gpu=name,driver_version,memory.total)"
+        " printf 'RTX PRO 6000, 590.48, 97887\\nRTX PRO 6000, 590.48, 97887\\n' ;;\n"
         "--query-gpu=memory.used) printf '4\\n71006\\n' ;;\n"
         f"--query-compute-apps=*) {gone}printf '{apps}' ;;\n"
         "esac\n",

@@ -75,21 +75,6 @@ def test_the_second_signal_stops_watching_and_the_host_goes_on(line: Line, going
     assert line.host.attempt(f"systemctl is-active {TRIAL}").stdout.strip() != "active"
 
 
-@pytest.mark.parametrize("moment", [f"{D0}: weights", f"{D8} C=4", "putting production back"])
-def test_after_kill_9_a_resume_loses_and_repeats_nothing(line: Line, going: list[Going], moment: str) -> None:
-    run = line.start("sweep", "sweeps/three.yaml", "--yes")
-    going.append(run)
-    run.until(moment)
-    run.signal(signal.SIGKILL)
-    run.wait()
-    done = line.tune("sweep", "sweeps/three.yaml", "--resume", "--yes")
-    assert line.answers()
-    measured = [row for row in levels(line) if row[0] != "production"]
-    assert sorted(row for row in measured if row[2] == "measured") == sorted(EXPECTED)
-    assert len(line.tune("runs", "--json").stdout) > 2
-    assert "measured" in done.stdout
-
-
 def test_who_stops_a_trial_by_hand_has_the_last_word_and_a_resume_measures_it(line: Line, going: list[Going]) -> None:
     run = line.start("sweep", "sweeps/three.yaml", "--yes")
     going.append(run)

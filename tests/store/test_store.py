@@ -448,3 +448,14 @@ def test_a_closed_store_takes_no_more(store: Store) -> None:
     store.close()
     with pytest.raises(StoreFault, match="is closed"):
         store.tell(Story().started())
+
+
+def test_the_cards_of_a_host_are_as_the_latest_look_that_knew_them_found_them(store: Store) -> None:
+    story = Story()
+    store.tell(story.started())
+    assert store.card_memory("k26", "k26", rehearsal=False) == ()
+    for sizes in ((98304,) * 8, (97280,) * 8, ()):
+        store.tell(events.Surveyed(**story.at(5), facts={}, simulated=False, card_mib=sizes))
+    assert store.card_memory("k26", "k26", rehearsal=False) == (97280,) * 8
+    assert store.card_memory("k26", "k26", rehearsal=True) == ()
+    assert store.card_memory("k26", "elsewhere", rehearsal=False) == ()

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.core import events
 from orchestrator.core.plan.estimate import LaunchTimes
-from orchestrator.core.ports import Service
+from orchestrator.core.ports import Clock, Load, Service
 from orchestrator.core.resume import Past
 from orchestrator.core.units import Lease, Observation, Role
 from orchestrator.errors import BadAnswer, HostFault
@@ -161,6 +161,52 @@ def test_what_the_estimate_left_out_has_its_turn_when_the_night_was_quicker(nigh
     assert {slug for slug, _ in measured(one)} == {"d0", "d1", "d2", "d3"}
     kept = [f"{trial.slug}.l1" for trial in one.plan.launchable]
     assert launched(one)[:2] == kept
+
+
+@dataclass
+class Slow:
+    """A door one of whose acts takes longer than anybody thought."""
+
+    door: Any
+    clock: Clock
+    act: str
+    more_s: float
+
+    def __getattr__(self, name: str) -> Any:
+        did = getattr(self.door, name)
+
+        def slowly(*given: Any, **named: Any) -> Any:
+            answer = did(*given, **named)
+            self.clock.sleep(self.more_s)
+            return answer
+
+        return slowly if name == self.act else did
+
+
+def test_levels_of_a_launch_that_have_no_time_are_left_out_and_the_others_stay(night: Callable[..., Night]) -> None:
+    one = night(DEPTHS)
+    one.doors = replace(one.doors, load=cast("Load", Slow(one.doors.load, one.doors.clock, "run", 400.0)))
+    ends_at = one.doors.clock.now() + timedelta(minutes=25)
+    one.run(ends_at=ends_at, recorded=LaunchTimes(usual_s=200.0))
+    assert measured(one) == [("d0", "c1.r1")]
+    assert launched(one) == ["d0.l1"]
+    assert {slug for slug, _, _ in set_aside(one)} == {"d1", "d2", "d3"}
+    assert one.doors.clock.now() <= ends_at
+    notes = [note.text for note in one.heard.of(events.Note) if note.trial == "d0"]
+    assert notes == [
+        f"no time for C=4 and the restore before {ends_at:%H:%M}: the rest of its levels in this launch is left out"
+    ]
+
+
+def test_a_config_whose_start_left_no_time_for_any_level_is_left_out(night: Callable[..., Night]) -> None:
+    one = night(DEPTHS)
+    one.doors = replace(one.doors, service=cast("Service", Slow(one.doors.service, one.doors.clock, "start", 400.0)))
+    with pytest.raises(BadAnswer):
+        one.run(ends_at=one.doors.clock.now() + timedelta(minutes=9), recorded=LaunchTimes(usual_s=200.0))
+    assert launched(one) == ["d0.l1"]
+    assert measured(one) == []
+    assert {(slug, state) for slug, state, _ in set_aside(one)} == {(d, "left-out") for d in ("d0", "d1", "d2", "d3")}
+    assert one.production_runs()
 
 
 def test_without_time_for_even_one_config_production_is_not_stopped(night: Callable[..., Night]) -> None:

@@ -242,6 +242,7 @@ def _survey(told: Mapping[str, Any]) -> Survey:
         foreign=tuple(holder_from(app) for app in production["foreign"]),
         facts=told["facts"],
         enabled=production["enabled"],
+        card_mib=tuple(told["card_mib"] or ()),
     )
 
 

@@ -117,6 +117,11 @@ class Cost:
         """One more launch of a config with ``share`` of its levels (1.0: all), at the pace of this run."""
         return self._next_start_s(config, pace) + share * self._pass_s * max(pace.measuring, default=1.0)
 
+    def level_s(self, level: LevelSpec, pace: Pace) -> float:
+        """One level with its warm-up, at the pace of this run."""
+        alone = _seconds(level, STREAM_TOK_S) + _seconds(warm_up(level), STREAM_TOK_S)
+        return alone * max(pace.measuring, default=1.0)
+
     def closing_s(self, pace: Pace) -> float:
         """What must follow the last launch: production started again and, as the reference, measured again."""
         reference = self._reference_s / 2 * max(pace.measuring, default=1.0)

@@ -138,13 +138,16 @@ class Plan:
         return plain
 
 
-def facts_of(service: ServiceEntry) -> Facts:
+def facts_of(service: ServiceEntry, card_mib: Sequence[int] = ()) -> Facts:
     """What the rules are told when no host is asked: the inventory's engine, GPUs and model.
 
+    ``card_mib``: what each GPU was last seen to have. The smallest counts, where the inventory does not say.
     Of another engine: ``facts_of(service.under(version))``.
     """
     host = service.host
-    return Facts(version=service.engine, gpus=host.gpus, model=service.model, gpu_memory_gib=host.gpu_memory_gib)
+    seen = min(card_mib) / 1024 if card_mib else None
+    memory = host.gpu_memory_gib if host.gpu_memory_gib is not None else seen
+    return Facts(version=service.engine, gpus=host.gpus, model=service.model, gpu_memory_gib=memory)
 
 
 def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now: datetime | None) -> Plan:

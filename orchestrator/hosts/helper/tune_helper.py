@@ -658,6 +658,12 @@ def gpu_memory() -> list[int] | None:
     return [figure for figure in used if figure is not None] if used and None not in used else None
 
 
+def card_memory(gpus: Sequence[Sequence[str]]) -> list[int] | None:
+    """MiB each GPU has, from rows that end in it; None when it is not known of every one."""
+    sizes = [mib(row[-1]) for row in gpus]
+    return [size for size in sizes if size is not None] if None not in sizes else None
+
+
 def holders(units: Sequence[str], port: int, foreign: Sequence[Answer] | None) -> list[Answer]:
     """Whoever is in the way of the next start. ``foreign``: on the GPUs before the hold began, and so tolerated.
 
@@ -754,13 +760,14 @@ def look(unit: str, port: int) -> Answer:
 
 def survey(request: Request) -> Answer:
     """What the host is: production, GPUs, who else is on them, versions."""
-    gpus = nvidia_smi("gpu=name,driver_version")
+    gpus = nvidia_smi("gpu=name,driver_version,memory.total")
     facts = {"kernel": os.uname().release, "systemd": must("systemctl", "--version").split()[1]}
-    facts.update({"driver": gpus[0][-1]} if gpus else {})  # no boot id: a number does not depend on it
+    facts.update({"driver": gpus[0][-2]} if gpus else {})  # no boot id: a number does not depend on it
     return {
         "production": look(request["unit"], request["port"]),
         "state": state_of(show(request["unit"])),
         "gpus": None if gpus is None else [row[0] for row in gpus],
+        "card_mib": card_memory(gpus or []),
         "facts": facts,
     }
 

@@ -216,6 +216,12 @@ def test_facts_are_the_inventorys() -> None:
     assert facts_of(service()) == Facts(version="0.5.23", gpus=8, model=K26)
 
 
+def test_cards_as_a_run_saw_them_count_where_the_inventory_does_not_say() -> None:
+    assert facts_of(service(), (98304, 97280)).gpu_memory_gib == 95.0
+    said = replace(service(), host=replace(service().host, gpu_memory_gib=80.0))
+    assert facts_of(said, (98304,)).gpu_memory_gib == 80.0
+
+
 def test_as_json_is_plain_and_whole() -> None:
     group = Axis(name="layout", points=(Point(flags={"pp-size": 8, "cuda-graph-bs": (1, 2)}),))
     content = planned(sweep(group, budget=Budget(hours=9))).as_json()
