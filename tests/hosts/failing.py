@@ -222,7 +222,7 @@ class Stage:
         launch = Launch(
             trial=mode, launch=f"{mode}.l1", config=config, engine=self.entry.engine, unit=unit, levels=levels, build={}
         )
-        return run_launch(bench, launch, replaces=replaces, same_as=lambda *_: None)
+        return run_launch(bench, launch, replaces=replaces, same_as=lambda *_: None, has_time=lambda _: True)
 
     def fails(self, mode: str, *, replaces: Role = "production") -> Failure:
         """How a trial that behaves so fails."""
