@@ -21,8 +21,9 @@ from typing import Any
 import httpx
 
 from orchestrator.bench.endpoint import check_api_key, endpoint
-from orchestrator.bench.metrics import total
+from orchestrator.bench.metrics import counters, total
 from orchestrator.bench.redaction import redacted
+from orchestrator.core.conditions import EngineCounters
 from orchestrator.core.ports import Activity, Probe
 
 QUESTION_S = 30.0
@@ -144,9 +145,9 @@ class HttpEngine:
             return False
         return True
 
-    def generated_tokens(self) -> float | None:
-        """The engine's own count of output tokens since it started, or None (it runs without ``--enable-metrics``)."""
-        return total(self._metrics(), "sglang:generation_tokens_total")
+    def counters(self) -> EngineCounters | None:
+        """The engine's own totals since it started, or None (it runs without ``--enable-metrics``)."""
+        return counters(self._metrics())
 
     def _tokens(self, path: str, body: Mapping[str, Any], where: tuple[str, ...], end: float) -> Probe:
         try:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from orchestrator.core.conditions import Conditions
 from orchestrator.core.results import GpuSample, LevelFigures, RequestRecord
 
 
@@ -180,6 +181,8 @@ class LevelEnded(Event):
     watts_per_gpu: float | None
     engine_tokens: float | None  # the engine's own generation counter, difference over the level
     client: Mapping[str, float] = field(default_factory=dict)
+    conditions: Conditions | None = None  # what it was measured under
+    warnings: tuple[str, ...] = ()  # what a person should know of the number
 
 
 @dataclass(frozen=True, kw_only=True)

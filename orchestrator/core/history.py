@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from orchestrator.core.conditions import Conditions
 from orchestrator.core.results import LevelFigures, Spread
 
 RunState = Literal["open", "done", "failed", "interrupted"]
@@ -160,6 +161,8 @@ class LevelRow:
     watts_per_gpu: float | None
     engine_tokens: float | None
     client: Mapping[str, float] | None
+    conditions: Conditions | None
+    warnings: tuple[str, ...] | None  # None: recorded before there were any
     request_file: RequestFileRow | None
     telemetry: TelemetryRow | None
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from orchestrator.core.commands import Answer, Command
+from orchestrator.core.conditions import EngineCounters, HostLook
 from orchestrator.core.events import Event
 from orchestrator.core.results import GpuSample, LoadOutcome
 from orchestrator.core.units import (
@@ -218,8 +219,8 @@ class Engine(Protocol):
         """Empty the prefix cache; False when the engine refused (busy)."""
         ...
 
-    def generated_tokens(self) -> float | None:
-        """The engine's own counter of output tokens, or None."""
+    def counters(self) -> EngineCounters | None:
+        """The engine's own totals since it started; None when it does not tell (no ``--enable-metrics``)."""
         ...
 
 
@@ -247,7 +248,7 @@ class Load(Protocol):
 
 
 class Telemetry(Protocol):
-    """GPU readings, about one a second while started."""
+    """GPU readings, about one a second while started; and single looks at the host."""
 
     def start(self) -> None:
         """Begin sampling; a host without nvidia-smi yields no samples and no error."""
@@ -259,6 +260,13 @@ class Telemetry(Protocol):
 
     def between(self, start: float, end: float) -> Sequence[GpuSample]:
         """Samples with ``start <= at <= end`` (Clock.monotonic)."""
+        ...
+
+    def look(self, *, unit: str, main_pid: int) -> HostLook | None:
+        """The host now, in one round trip; None when it cannot be had. Never raises for a host that does not answer.
+
+        ``unit`` and ``main_pid`` are the running service's, to tell its own processes from others.
+        """
         ...
 
 

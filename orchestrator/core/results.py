@@ -106,3 +106,8 @@ class GpuSample:
     memory_mib: float | None
     sm_clock_mhz: float | None
     temperature_c: float | None
+    memory_clock_mhz: float | None = None
+    power_limit_w: float | None = None  # the one in force
+    throttle: int | None = None  # why the clocks are not higher: bits of ``commands.nvidia.REASONS``
+    link_gen: int | None = None
+    link_width: int | None = None

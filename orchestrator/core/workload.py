@@ -49,6 +49,7 @@ class Workload:
     request_timeout_s: float = 1800.0
     gap_timeout_s: float = 120.0
     seed: int = 0
+    max_failed: int = 0  # requests of a level that may fail before it has no figures
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,6 +45,7 @@ def read_workload(document: Document, shape: shapes.Load | None, folder: Path, f
         temperature=shape.temperature,
         request_timeout_s=shape.request_timeout,
         gap_timeout_s=shape.gap_timeout,
+        max_failed=shape.max_failed,
         seed=shape.seed,
     )
 

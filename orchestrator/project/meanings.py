@@ -80,6 +80,7 @@ MEANINGS: Mapping[type[shapes.Shape], Mapping[str, str]] = {
         "temperature": "Of sampling.",
         "request-timeout": "An answer that takes longer has failed.",
         "gap-timeout": "An answer that stands still for as long has failed.",
+        "max-failed": "How many requests of a level may fail before it has no figures.",
         "seed": "Of lengths and their order.",
     },
     shapes.Lengths: {

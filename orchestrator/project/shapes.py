@@ -177,6 +177,7 @@ class Load(Shape):
     temperature: Annotated[float, BeforeValidator(decimal(0, 2))] = 0.0
     request_timeout: Wait = 1800.0
     gap_timeout: Wait = 120.0
+    max_failed: Annotated[int, BeforeValidator(whole(0, 10_000))] = 0
     seed: Seed = 0
 
 

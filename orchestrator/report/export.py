@@ -19,6 +19,8 @@ from orchestrator.core.history import (
     TelemetryRow,
     TrialRow,
 )
+from orchestrator.report.conditions import COLUMNS as CONDITIONS
+from orchestrator.report.conditions import condition_columns
 
 _KEYS = ("run", "trial", "launch", "level")
 
@@ -28,7 +30,7 @@ _RUN = ("sweep", "service", "host", "state", "tool_version", "sweep_digest")
 _TRIAL = ("order", "role", "state", "alias_of", "because", "reason", "config_id", "config_json")
 _LAUNCH = ("state", "build_id", "started_at", "ready_s", "failure_class", "verdict", "explanation", "failed_after_s")
 _FILE = ("path", "sha256", "count")
-_NESTED = ("client", "request_file", "telemetry")
+_NESTED = ("client", "conditions", "warnings", "request_file", "telemetry")
 _LEVEL = tuple(field.name for field in fields(LevelRow) if field.name not in (*_KEYS, *_NESTED, "simulated"))
 _TELEMETRY = tuple(field.name for field in fields(TelemetryRow))
 
@@ -40,6 +42,8 @@ COLUMNS = (
     *(f"trial_{name}" for name in _TRIAL),
     *(f"launch_{name}" for name in _LAUNCH),
     *(f"telemetry_{name}" for name in _TELEMETRY),
+    *(f"conditions_{name}" for name in CONDITIONS),
+    "warnings",
     *(f"request_file_{name}" for name in _FILE),
 )
 
@@ -101,6 +105,8 @@ def _row(run: RunRow, trial: TrialRow, launch: LaunchRow | None, level: LevelRow
     if level is not None:
         row |= {name: getattr(level, name) for name in ("level", *_LEVEL)}
         row |= _prefixed("telemetry", level.telemetry, _TELEMETRY)
+        row |= {f"conditions_{name}": value for name, value in condition_columns(level.conditions).items()}
+        row |= {"warnings": "; ".join(level.warnings or ())}
         row |= _prefixed("request_file", level.request_file, _FILE)
     return {name: _plain(value) for name, value in row.items()}
 

@@ -13,19 +13,35 @@ from orchestrator.report.text import count, folded, listed, rate, seconds
 
 
 def level_lines(
-    found: LevelFigures, width: int, *, name: str = "", indent: int = 0, below: int = 2, more: Sequence[str] = ()
+    found: LevelFigures,
+    width: int,
+    *,
+    name: str = "",
+    indent: int = 0,
+    below: int = 2,
+    more: Sequence[str] = (),
+    warnings: Sequence[str] = (),
 ) -> list[str]:
-    """The familiar line; under it, ``below`` columns in, why it is not *measured*, and its figures with ``more``.
+    """The familiar line; under it, ``below`` columns in, its figures with ``more``, then what to know of them.
 
-    A level without throughput has nothing to add to the familiar line, which then says why.
+    A level that was not *measured* has no numbers: its reason, how its answers came, and ``more``, which explains it.
     """
     familiar = clean(f"{name}{original_line(found)}")
-    if found.whole_tok_s is None:
-        return folded("", familiar, width, indent=0, hang=indent)
-    lines = [" " * indent + familiar]
     if found.state != "measured":
-        lines += folded("", clean(f"{found.state}: {found.reason}"), width, indent=0, hang=below)
-    return [*lines, *listed([*figure_words(found), *more], width, indent=below)]
+        said = [answers_words(found), *more] if found.whole_tok_s is not None or more else []
+        lines = folded("", familiar, width, indent=0, hang=indent)
+        return [*lines, *listed(said, width, indent=below)] if said else lines
+    lines = [" " * indent + familiar, *listed([*figure_words(found), *more], width, indent=below)]
+    for warning in warnings:
+        lines += folded("", clean(f"warning: {warning}"), width, indent=0, hang=below)
+    return lines
+
+
+def answers_words(found: LevelFigures) -> str:
+    """``11 of 12 answers as asked (1 short)``."""
+    odd = [f"{number} {kind}" for kind, number in found.outcomes.items() if kind != "ok" and number]
+    kinds = f" ({', '.join(odd)})" if odd else ""
+    return f"{found.outcomes.get('ok', 0)} of {count(found.requests, 'answer')} as asked{kinds}"
 
 
 def figure_words(found: LevelFigures) -> list[str]:
@@ -41,7 +57,7 @@ def figure_words(found: LevelFigures) -> list[str]:
         parts.append(f"gap p99={1000 * found.gaps.p99:.1f} ms")
     if found.held_concurrency is not None:
         parts.append(f"held {found.held_concurrency:.1f} of {found.concurrency}")
-    return [*parts, f"{found.outcomes.get('ok', 0)} of {count(found.requests, 'answer')} as asked"]
+    return [*parts, answers_words(found)]
 
 
 def client_words(client: Mapping[str, float]) -> list[str]:

@@ -90,13 +90,12 @@ def _level_progress(event: events.LevelProgress) -> str:
 def _level_ended(event: events.LevelEnded) -> str:
     figures = event.figures
     parts = [original_line(figures)]
-    if figures.whole_tok_s is not None:
+    if figures.state == "measured" and figures.whole_tok_s is not None:
         steady = "no steady window" if figures.steady_tok_s is None else f"steady {rate(figures.steady_tok_s)} tok/s"
         parts.append(steady)
-        if figures.state != "measured":
-            parts.append(f"{figures.state}: {figures.reason}")
     if event.watts_per_gpu is not None:
         parts.append(f"{watts(event.watts_per_gpu)} W/GPU")
+    parts += [f"warning: {warning}" for warning in event.warnings]
     return clean(f"{event.trial} {' · '.join(parts)}")
 
 

@@ -28,6 +28,7 @@ _NOTES = 5  # shown; --json has all
 NEAR = 0.03  # of a throughput: what restarts of one config differ by
 _NEXT = 3
 _NO_WINDOW = "none"
+_MARK = "!"  # a number that a warning goes with
 
 
 def run_text(history: RunHistory, *, width: int = 80) -> str:
@@ -112,7 +113,8 @@ def _cell(seen: Reading) -> tuple[str, ...]:
     if seen.state != "measured":
         return (seen.state,)
     steady, whole = seen.mean("steady_tok_s"), seen.mean("whole_tok_s")
-    return (f"{_NO_WINDOW if steady is None else rate(steady)} ", f"({rate(whole)})")
+    mark = _MARK if seen.warnings else " "
+    return (f"{_NO_WINDOW if steady is None else rate(steady)}{mark}", f"({rate(whole)})")
 
 
 def _watts(readings: Sequence[Reading]) -> str:
@@ -149,6 +151,8 @@ def _legend(history: RunHistory, columns: Sequence[Point], width: int) -> list[s
     said = [f"{ABSENT} not measured"] if any(one.state == "not measured" for one in seen) else []
     if any(one.state == "measured" and one.mean("steady_tok_s") is None for one in seen):
         said.append(f"{_NO_WINDOW}: no steady window in that level")
+    if any(one.warnings for one in seen):
+        said.append(f"{_MARK} there is a warning about it below")
     most = max((len(one.levels) for one in seen), default=0)
     if most > 1:
         said.append(f"means of up to {most} levels")
@@ -248,6 +252,10 @@ def _troubles(history: RunHistory, width: int) -> list[str]:
             if level.state in {"failed", "invalid"} and level.reason:
                 said = f"{trial.trial.trial} C={level.concurrency}: {level.reason}"
                 lines += folded(level.state, clean(said), width)
+            for warning in level.warnings or ():
+                if level.state == "measured":
+                    said = f"{trial.trial.trial} C={level.concurrency}: {warning}"
+                    lines += folded("warning", clean(said), width)
         if _any_measured(trial) and (failed := _failure(trial)):
             lines += folded("failed", clean(f"{trial.trial.trial}: {failed.removeprefix('failed: ')}"), width)
     lines += _ruled_out(history, width)

@@ -11,6 +11,7 @@ from orchestrator.core.history import LaunchHistory, LaunchRow, LevelRow, RunHis
 from orchestrator.core.judge import standing
 from orchestrator.core.start.readiness import setting_differences
 from orchestrator.errors import InputRefused
+from orchestrator.report.conditions import condition_words
 from orchestrator.report.level import level_lines
 from orchestrator.report.show import marks
 from orchestrator.report.text import folded, phases, value_text, watts, with_mark
@@ -47,7 +48,8 @@ def levels_text(history: RunHistory, *, width: int = 80) -> str:
     for trial in standing.ranked(history):
         for launch in trial.launches:
             if any(level.purpose == "measure" for level in launch.levels):
-                lines += ["", f"  {clean(launch.launch.launch)}", *_levels(launch.levels, width, named=_named(history))]
+                points = _levels(launch.levels, width, named=_named(history), close_up=False)
+                lines += ["", f"  {clean(launch.launch.launch)}", *points]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -115,7 +117,7 @@ def _launch(history: LaunchHistory, asked: Mapping[str, FlagValue], width: int, 
     )
     for number, difference in enumerate(_differences(launch, asked)):
         lines += folded("" if number else "runs with", clean(difference), width)
-    lines += _levels(history.levels, width, named=named)
+    lines += _levels(history.levels, width, named=named, close_up=True)
     if launch.failure_class is not None:
         lines += failure_lines(launch, width)
         lines += folded("journal", f"tune show {launch.run} --trial {clean(launch.trial)} --journal", width)
@@ -137,21 +139,24 @@ def _began(launch: LaunchRow) -> str:
     return f"ready after {launch.ready_s:.0f} s{f': {parts}' if parts else ''}"
 
 
-def _levels(levels: Sequence[LevelRow], width: int, *, named: bool) -> list[str]:
+def _levels(levels: Sequence[LevelRow], width: int, *, named: bool, close_up: bool) -> list[str]:
     lines: list[str] = []
     for level in levels:
         if level.purpose == "measure":
-            lines += _level(level, width, named=named)
+            lines += _level(level, width, named=named, close_up=close_up)
     return lines
 
 
-def _level(level: LevelRow, width: int, *, named: bool) -> list[str]:
+def _level(level: LevelRow, width: int, *, named: bool, close_up: bool) -> list[str]:
     name = f"{clean(level.workload)} " if named else ""
     figures = figures_of(level)
     if figures is None:
         why = f": {level.reason}" if level.reason else ""
         return folded("", clean(f"{name}C={level.concurrency}: {level.state}{why}"), width, hang=4)
-    return level_lines(figures, width, name=name, indent=4, below=8, more=_power(level))
+    more, warnings = _power(level), level.warnings or ()
+    if close_up and level.conditions is not None:
+        more += condition_words(level.conditions, ours=figures.output_tokens)
+    return level_lines(figures, width, name=name, indent=4, below=8, more=more, warnings=warnings)
 
 
 def _power(level: LevelRow) -> list[str]:

@@ -11,6 +11,7 @@ from orchestrator.errors import InputRefused
 from orchestrator.sim.clock import VirtualClock
 from orchestrator.sim.dimensions import from_model
 from orchestrator.sim.faults import FaultRefused, Faults, read_faults
+from orchestrator.sim.gpus import GPU_FAULTS
 from orchestrator.sim.load import SimLoad
 from orchestrator.sim.machine import Machine
 from orchestrator.sim.probe import SimEngine
@@ -18,6 +19,7 @@ from orchestrator.sim.service import SimService
 from orchestrator.sim.telemetry import SimTelemetry
 
 TRAFFIC = "traffic"
+GPU = "gpu"
 
 
 def build(
@@ -26,11 +28,15 @@ def build(
     """Doors to a pretended host on which production runs ``entry.flags``.
 
     ``faults`` maps a trial's slug (or ``*``) to words of ``faults``; ``traffic`` to ``RUNNING,QUEUED`` gives
-    production users. ``start`` is the pretended wall-clock time (now otherwise); figures depend on ``seed`` alone.
+    production users, ``gpu`` to one of ``gpus.GPU_FAULTS`` troubles the first GPU. ``start`` is the pretended
+    wall-clock time (now otherwise); figures depend on ``seed`` alone.
     Raises ``InputRefused`` for words that ask for none, ``HostFault`` when the engine refuses production's own flags.
     """
     faults = dict(faults or {})
     traffic = _traffic(faults.pop(TRAFFIC, None))
+    trouble = faults.pop(GPU, None)
+    if trouble is not None and trouble not in GPU_FAULTS:
+        raise InputRefused(f'{GPU}: read "{trouble}", accepted: {", ".join(GPU_FAULTS)}')
     asked = _faults(faults)
     clock = VirtualClock(start or datetime.now(UTC))
     machine = Machine(entry, from_model(entry.model), clock, seed=seed)
@@ -40,7 +46,7 @@ def build(
         service=service,
         engine=SimEngine(machine, traffic=traffic),
         load=SimLoad(machine),
-        telemetry=SimTelemetry(machine),
+        telemetry=SimTelemetry(machine, fault=trouble),
         clock=clock,
         rehearsal=True,
     )

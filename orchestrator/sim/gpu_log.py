@@ -32,9 +32,21 @@ class GpuReading:
         return round(100.0 * min(1.0, self.in_flight))
 
     @property
+    def is_busy(self) -> bool:
+        """Anything is in flight worth leaving the idle state for."""
+        return self.in_flight > 0.05
+
+    @property
     def sm_clock_mhz(self) -> float:
         """Boost whenever anything is in flight."""
-        return BUSY_CLOCK_MHZ if self.in_flight > 0.05 else IDLE_CLOCK_MHZ
+        return BUSY_CLOCK_MHZ if self.is_busy else IDLE_CLOCK_MHZ
+
+    @property
+    def throttle(self) -> int:
+        """Bits of clocks_event_reasons.active: idle, or at the power cap."""
+        if not self.is_busy:
+            return 0x1
+        return 0x4 if self.power_w >= LIMIT_W else 0
 
     @property
     def temperature_c(self) -> float:

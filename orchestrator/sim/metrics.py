@@ -10,6 +10,7 @@ from orchestrator.sim.memory import MemoryPlan
 from orchestrator.sim.model import PipelineEngine
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_OF_EVERY_RANK = frozenset({"num_running_reqs", "num_queue_reqs"})
 
 
 @dataclass
@@ -27,8 +28,13 @@ class Counters:
 def metrics_text(
     arguments: ServerArguments, memory: MemoryPlan, engine: PipelineEngine, counters: Counters, throughput: float
 ) -> str:
-    """Gauges of the first pipeline rank, as SGLang labels them, and the totals."""
-    rank = f'engine_type="unified",model_name="{arguments.model_name}",moe_ep_rank="0",pp_rank="0",tp_rank="0"'
+    """Gauges of the first pipeline rank, as SGLang labels them, and the totals.
+
+    What a scheduler says of its batch has a series for each pipeline rank: the same requests pass through all of them.
+    """
+    of_rank = f'engine_type="unified",model_name="{arguments.model_name}",moe_ep_rank="0",pp_rank="%d",tp_rank="0"'
+    ranks = [of_rank % stage for stage in range(arguments.settings.pp)]
+    rank = ranks[0]
     model = f'engine_type="unified",model_name="{arguments.model_name}"'
     used = engine.kv_held
     share = used / memory.tokens if memory.tokens else 0.0
@@ -48,9 +54,11 @@ def metrics_text(
     }
     lines: list[str] = []
     for name, value in gauges.items():
-        lines += _metric(name, "gauge", [(rank, float(value))])
+        shown = ranks if name in _OF_EVERY_RANK else ranks[:1]
+        lines += _metric(name, "gauge", [(one, float(value)) for one in shown])
     lines += _metric("graph_memory_usage_gb", "gauge", [(f'{rank},phase="decode"', memory.stages[0].graph_mib / 1024)])
-    passes = [(f'{rank},mode="decode_cuda_graph"', float(graphs)), (f'{rank},mode="decode_none"', float(eager))]
+    modes = (("decode_cuda_graph", graphs), ("decode_none", eager))
+    passes = [(f'{one},mode="{mode}"', float(count)) for one in ranks for mode, count in modes]
     lines += _metric("cuda_graph_passes_total", "counter", passes)
     totals = {
         "prompt_tokens_total": counters.prompt_tokens,
@@ -58,6 +66,7 @@ def metrics_text(
         "cached_tokens_total": counters.cached_tokens,
         "num_requests_total": counters.requests,
         "num_aborted_requests_total": counters.aborted,
+        "num_retracted_requests_total": 0,
     }
     for name, total in totals.items():
         lines += _metric(name, "counter", [(model, float(total))])

@@ -1,7 +1,7 @@
 """A stand-in ``nvidia-smi`` for hosts without a GPU: answers the queries tools make from the simulated servers' state.
 
-``--query-gpu=F,… --format=csv,noheader,nounits [-l S | -lms MS]``, ``--query-compute-apps=F,…``, ``-L`` and the plain
-call. An unknown field is refused in nvidia-smi's words with exit status 6.
+``--query-gpu=F,… --format=csv,noheader,nounits [-l S | -lms MS]``, ``--query-compute-apps=F,…``, ``--help-query-gpu``,
+``-L`` and the plain call. An unknown field is refused in nvidia-smi's words with exit status 6.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from orchestrator.sim.gpus import GpuState, read_states
+from orchestrator.sim.gpu_log import BUSY_CLOCK_MHZ, LIMIT_W
+from orchestrator.sim.gpus import LINK_GEN, LINK_WIDTH, GpuState, read_states, working
 from orchestrator.sim.knobs import KnobsRefused, read_gpus
 from orchestrator.sim.settings import CARD_MIB, CARD_NAME
 
@@ -32,8 +33,9 @@ _GPU_FIELDS: Mapping[str, tuple[str, _Field]] = {
     "vbios_version": ("", lambda _: "98.02.52.00.02"),
     "power.draw": (" W", lambda gpu: f"{gpu.power_w:.2f}"),
     "power.draw.instant": (" W", lambda gpu: f"{gpu.power_w:.2f}"),
-    "power.limit": (" W", lambda _: "600.00"),
-    "power.default_limit": (" W", lambda _: "600.00"),
+    "power.limit": (" W", lambda _: f"{LIMIT_W:.2f}"),
+    "enforced.power.limit": (" W", lambda _: f"{LIMIT_W:.2f}"),
+    "power.default_limit": (" W", lambda _: f"{LIMIT_W:.2f}"),
     "utilization.gpu": (" %", lambda gpu: f"{gpu.utilisation:.0f}"),
     "utilization.memory": (" %", lambda gpu: f"{gpu.utilisation * 0.4:.0f}"),
     "memory.used": (" MiB", lambda gpu: f"{gpu.memory_mib:.0f}"),
@@ -43,19 +45,19 @@ _GPU_FIELDS: Mapping[str, tuple[str, _Field]] = {
     "clocks.current.sm": (" MHz", lambda gpu: f"{gpu.sm_clock_mhz:.0f}"),
     "clocks.mem": (" MHz", lambda _: "13365"),
     "clocks.current.memory": (" MHz", lambda _: "13365"),
-    "clocks.max.sm": (" MHz", lambda _: "2430"),
+    "clocks.max.sm": (" MHz", lambda _: f"{BUSY_CLOCK_MHZ:.0f}"),
     "temperature.gpu": ("", lambda gpu: f"{gpu.temperature_c:.0f}"),
     "pstate": ("", lambda gpu: "P0" if gpu.pid else "P8"),
     "count": ("", lambda _: str(_count())),
     "compute_mode": ("", lambda _: "Default"),
     "persistence_mode": ("", lambda _: "Enabled"),
-    "pcie.link.gen.current": ("", lambda _: "5"),
-    "pcie.link.gen.max": ("", lambda _: "5"),
-    "pcie.link.width.current": ("", lambda _: "16"),
-    "pcie.link.width.max": ("", lambda _: "16"),
-    "clocks_throttle_reasons.active": ("", lambda _: "0x0000000000000000"),
-    "clocks_event_reasons.active": ("", lambda _: "0x0000000000000000"),
-    "ecc.errors.uncorrected.volatile.total": ("", lambda _: "0"),
+    "pcie.link.gen.current": ("", lambda gpu: str(gpu.link_gen)),
+    "pcie.link.gen.max": ("", lambda _: str(LINK_GEN)),
+    "pcie.link.width.current": ("", lambda gpu: str(gpu.link_width)),
+    "pcie.link.width.max": ("", lambda _: str(LINK_WIDTH)),
+    "clocks_throttle_reasons.active": ("", lambda gpu: f"0x{gpu.throttle:016x}"),
+    "clocks_event_reasons.active": ("", lambda gpu: f"0x{gpu.throttle:016x}"),
+    "ecc.errors.uncorrected.volatile.total": ("", lambda gpu: str(gpu.ecc_uncorrected)),
 }
 _APP_FIELDS: Mapping[str, tuple[str, _Field]] = {
     "pid": ("", lambda gpu: str(gpu.pid)),
@@ -133,8 +135,14 @@ def _answer(options: Mapping[str, str]) -> int:
     if "--query-gpu" in options:
         return _table(options["--query-gpu"], _GPU_FIELDS, gpus, options.get("--format", ""))
     if "--query-compute-apps" in options:
-        busy = [gpu for gpu in gpus if gpu.pid is not None]
+        wanted_gpus = {gpu.index for gpu in gpus}
+        busy = [gpu for gpu in working(state_place()) if gpu.pid is not None and gpu.index in wanted_gpus]
         return _table(options["--query-compute-apps"], _APP_FIELDS, busy, options.get("--format", ""))
+    if "--help-query-gpu" in options:
+        _say('List of valid properties to query for the switch "--query-gpu=":', "")
+        for name in _GPU_FIELDS:
+            _say(f'"{name}"', "Simulated.", "")
+        return 0
     if "-L" in options or "--list-gpus" in options:
         _say(*(f"GPU {gpu.index}: {CARD_NAME} (UUID: {gpu.uuid})" for gpu in gpus))
         return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from orchestrator.core.conditions import EngineCounters
 from orchestrator.core.ports import Activity, Probe
 from orchestrator.sim.info import server_info
 from orchestrator.sim.machine import Machine, Run
@@ -67,12 +68,22 @@ class SimEngine:
         run.cache.flush()
         return True
 
-    def generated_tokens(self) -> float | None:
-        """The engine's own counter; there only with --enable-metrics, as on a real one."""
+    def counters(self) -> EngineCounters | None:
+        """The engine's own totals; there only with --enable-metrics, as on a real one."""
         run, engine = self._listening(), self._serving()
         if run is None or engine is None or run.arguments is None or not run.arguments.values.get("enable_metrics"):
             return None
-        return float(engine.generated)
+        first = {"pp0.tp0": float(engine.running)}
+        passes = {
+            mode: float(engine.decode_passes[kind])
+            for mode, kind in (("decode_cuda_graph", "graph"), ("decode_none", "eager"))
+        }
+        return EngineCounters(
+            generation_tokens=float(engine.generated),
+            passes=passes,
+            running_reqs=first,
+            queue_reqs={"pp0.tp0": float(engine.queued)},
+        )
 
     def _listening(self) -> Run | None:
         run = self._machine.running

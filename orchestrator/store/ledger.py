@@ -26,7 +26,7 @@ from orchestrator.store.schema import build, config, event, launch, level, reque
 from orchestrator.store.schema import telemetry as telemetry_table
 
 # Kept elsewhere, whole: the event's own row has only their hash.
-_BULKY = frozenset({"records", "gpu", "unit_text", "sweep_text", "plan", "settings"})
+_BULKY = frozenset({"records", "gpu", "unit_text", "sweep_text", "plan", "settings", "conditions"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,7 +282,7 @@ def _close_level(connection: Connection, folder: Path, told: events.LevelEnded, 
         .where(level.c.number == found["number"])
         .values(
             **figure_columns(told.figures),
-            **_columns(told, "watts_per_gpu", "engine_tokens", "client"),
+            **_columns(told, "watts_per_gpu", "engine_tokens", "client", "conditions", "warnings"),
             state=told.figures.state,
             reason=storable(told.figures.reason),
             ended_at=told.at,

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, RowMapping, Select, func, select
 
 from orchestrator.core import history
+from orchestrator.core.conditions import from_json
 from orchestrator.core.events import Surveyed
 from orchestrator.core.results import GpuSample
 from orchestrator.errors import InputRefused, StoreFault
@@ -114,7 +115,12 @@ def read_levels(connection: Connection, run_id: str) -> tuple[history.LevelRow, 
     return tuple(
         _make(
             history.LevelRow,
-            {**row, "request_file": files.get(row["number"]), "telemetry": readings.get(row["number"])},
+            {
+                **row,
+                "conditions": None if row["conditions"] is None else from_json(row["conditions"]),
+                "request_file": files.get(row["number"]),
+                "telemetry": readings.get(row["number"]),
+            },
         )
         for row in rows
     )

@@ -163,6 +163,8 @@ level = Table(
     Column("watts_per_gpu", Float),
     Column("engine_tokens", Float),
     Column("client", JSON(none_as_null=True)),
+    Column("conditions", JSON(none_as_null=True)),  # ``core.conditions``
+    Column("warnings", JSON(none_as_null=True)),
     UniqueConstraint("run", "trial", "launch", "level", "purpose"),
     ForeignKeyConstraint(["run", "trial", "launch"], ["launch.run", "launch.trial", "launch.launch"]),
     ForeignKeyConstraint(["run", "simulated"], ["run.run", "run.simulated"]),

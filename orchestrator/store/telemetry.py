@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import Any
 
 from orchestrator.core.results import GpuSample
 
-_COLUMNS = ("at", "gpu", "power_w", "utilisation", "memory_mib", "sm_clock_mhz", "temperature_c")
+_COLUMNS = tuple(field.name for field in fields(GpuSample))
 
 
 def columns(samples: Sequence[GpuSample]) -> bytes:
@@ -26,8 +27,9 @@ def pack(content: bytes) -> bytes:
 def unpack(packed: bytes) -> tuple[GpuSample, ...]:
     """The readings, unchanged. Raises ``zlib.error`` or ``ValueError`` when the bytes are damaged."""
     values = json.loads(zlib.decompress(packed))
-    rows = zip(*(values[name] for name in _COLUMNS), strict=True)
-    return tuple(GpuSample(**dict(zip(_COLUMNS, row, strict=True))) for row in rows)
+    names = [name for name in _COLUMNS if name in values]  # what was recorded by an older version has fewer
+    rows = zip(*(values[name] for name in names), strict=True)
+    return tuple(GpuSample(**dict(zip(names, row, strict=True))) for row in rows)
 
 
 def summary(samples: Sequence[GpuSample]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from orchestrator.core import events
 from orchestrator.core.config import Config
 from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.judge import graphs
 from orchestrator.core.judge.client import believed
 from orchestrator.core.judge.figures import figures
 from orchestrator.core.load.levels import digest, say_ok, warm_up, with_nonce
@@ -25,6 +26,7 @@ from orchestrator.workflow.lease import Held
 from orchestrator.workflow.ready import Ready, StartFailed, wait_ready
 from orchestrator.workflow.switch import Ground, leave_production_alone, start_trial, stop_and_clear
 from orchestrator.workflow.telling import Teller
+from orchestrator.workflow.watching import Watching
 
 WATTS_WINDOW_S = 3.0
 
@@ -191,11 +193,13 @@ def _tell_ready(bench: Bench, launch: Launch, ready: Ready) -> None:
 def _measure(bench: Bench, launch: Launch, role: Role, ready: Ready, has_time: Callable[[LevelSpec], bool]) -> Ended:
     tally = Tally()
     began = bench.doors.clock.monotonic()
+    meant = graphs.are_meant(launch.config, bench.entry, launch.engine, ready.settings)
+    watching = Watching(bench.doors, bench.held, bench.entry, role, ready, graphs_on=meant)
     bench.doors.telemetry.start()
     try:
-        if not _levels(bench, launch, role, ready, tally, has_time):
+        if not _levels(bench, launch, role, watching, tally, has_time):
             served_s = bench.doors.clock.monotonic() - began
-            failure = _tell_death(bench, launch, role, ready, served_s)
+            failure = _tell_death(bench, launch, role, ready, watching, served_s)
             return Ended(failure=failure, measured=frozenset(tally.measured))
     finally:
         bench.doors.telemetry.stop()
@@ -204,7 +208,7 @@ def _measure(bench: Bench, launch: Launch, role: Role, ready: Ready, has_time: C
 
 
 def _levels(
-    bench: Bench, launch: Launch, role: Role, ready: Ready, tally: Tally, has_time: Callable[[LevelSpec], bool]
+    bench: Bench, launch: Launch, role: Role, watching: Watching, tally: Tally, has_time: Callable[[LevelSpec], bool]
 ) -> bool:
     """Every level in its turn while there is time, told to ``tally``; False when the engine died."""
     try:
@@ -213,14 +217,14 @@ def _levels(
             if not has_time(level):
                 tally.left_out |= {left.key for left in launch.levels[at:]}
                 break
-            if _level(bench, launch, role, ready, level):
+            if _level(bench, launch, role, watching, level):
                 tally.measured.add(level.key)
             else:
                 ok = False
-            if not ok and not _alive(bench, role, ready):
+            if not ok and watching.alive() is None:
                 return False
     except BenchFault:
-        if _alive(bench, role, ready):
+        if watching.alive() is not None:
             raise
         return False
     return True
@@ -250,17 +254,19 @@ def _load(bench: Bench, level: LevelSpec, salt: str, on_progress: Callable[[Load
         return run(with_nonce(level, f"{salt}.again"), on_progress=on_progress, cancel=bench.cancel)
 
 
-def _level(bench: Bench, launch: Launch, role: Role, ready: Ready, level: LevelSpec) -> bool:
+def _level(bench: Bench, launch: Launch, role: Role, watching: Watching, level: LevelSpec) -> bool:
     """Warm up at the level's own concurrency, flush, measure, tell. True when it was measured."""
-    if not _alive(bench, role, ready):
+    if watching.alive() is None:
         return False
     salt = f"{bench.tell.run}.{launch.launch}.{level.key}"
     _phase(bench, launch, f"warm-up C={level.concurrency}")
     _load(bench, warm_up(level), f"{salt}.warm-up", lambda _: bench.held.beat())
-    if not _alive(bench, role, ready):  # else whoever serves on that port now may be production again
+    unit = watching.alive()
+    if unit is None:  # else whoever serves on that port now may be production again
         return False
     if role == "trial":
         bench.doors.engine.flush()
+    before = watching.begin(unit)
     bench.tell(
         events.LevelStarted,
         trial=launch.trial,
@@ -273,15 +279,12 @@ def _level(bench: Bench, launch: Launch, role: Role, ready: Ready, level: LevelS
         requests=len(level.requests),
         purpose=level.purpose,
     )
-    before = bench.doors.engine.generated_tokens()
     outcome = _load(bench, level, salt, lambda progress: _progress(bench, launch, level, progress))
-    after = bench.doors.engine.generated_tokens()
-    measured = figures(level.concurrency, outcome.records)
-    if not _alive(bench, role, ready):
-        measured = replace(measured, state="invalid", reason="the engine was gone or restarted when the level ended")
+    gpu = tuple(bench.doors.telemetry.between(outcome.started_at, outcome.ended_at))
+    measured = figures(level.concurrency, outcome.records, max_failed=bench.workload.max_failed)
+    measured, conditions, warnings = watching.end(before, measured, gpu)
     if not bench.simulated:
         measured = believed(measured, outcome.client)
-    gpu = tuple(bench.doors.telemetry.between(outcome.started_at, outcome.ended_at))
     bench.tell(
         events.LevelEnded,
         trial=launch.trial,
@@ -291,7 +294,9 @@ def _level(bench: Bench, launch: Launch, role: Role, ready: Ready, level: LevelS
         records=outcome.records,
         gpu=gpu,
         watts_per_gpu=mean_watts(gpu),
-        engine_tokens=_difference(before, after),
+        engine_tokens=conditions.engine.generation_tokens if conditions.engine is not None else None,
+        conditions=conditions,
+        warnings=warnings,
         client=outcome.client,
     )
     return measured.state == "measured"
@@ -301,13 +306,6 @@ def mean_watts(samples: Sequence[GpuSample]) -> float | None:
     """Mean power of one GPU (W) over samples that have it; None when none has."""
     watts = [sample.power_w for sample in samples if sample.power_w is not None]
     return sum(watts) / len(watts) if watts else None
-
-
-def _difference(before: float | None, after: float | None) -> float | None:
-    """Tokens the engine itself counted; None when it does not count, or counted from a fresh start."""
-    if before is None or after is None or after < before:
-        return None
-    return after - before
 
 
 def _progress(bench: Bench, launch: Launch, level: LevelSpec, progress: LoadProgress) -> None:
@@ -331,16 +329,10 @@ def _phase(bench: Bench, launch: Launch, name: str, elapsed_s: float = 0.0) -> N
     bench.tell(events.LaunchPhase, trial=launch.trial, launch=launch.launch, phase=name, elapsed_s=elapsed_s)
 
 
-def _alive(bench: Bench, role: Role, ready: Ready) -> bool:
-    """The invocation that became ready still runs."""
-    unit = bench.held.ask(lambda: bench.doors.service.watch(role, ready.cursor)).unit
-    return unit.is_running and unit.invocation_id == ready.invocation_id
-
-
-def _tell_death(bench: Bench, launch: Launch, role: Role, ready: Ready, served_s: float) -> Failure:
+def _tell_death(bench: Bench, launch: Launch, role: Role, ready: Ready, watching: Watching, served_s: float) -> Failure:
     """It was ready and is no more, ``served_s`` later. What it wrote since is read from its end: it may be long."""
     doors, held = bench.doors, bench.held
-    unit = held.ask(lambda: doors.service.watch(role, ready.cursor)).unit
+    unit = watching.observe().unit
     if role == "trial":
         _is_its_own(bench)
     since_s = (ready.seconds or 0.0) + served_s

@@ -90,7 +90,7 @@ def test_an_engine_that_is_not_there_answers_nothing_and_raises_nothing() -> Non
         assert ours.activity() == Activity(running=None, queued=None)
         assert not ours.activity().is_idle
         assert ours.flush() is False
-        assert ours.generated_tokens() is None
+        assert ours.counters() is None
         assert ours.model_name() is None
 
 
@@ -127,7 +127,7 @@ def test_one_question_for_tokens_at_a_time() -> None:
 def test_a_body_without_end_is_not_swallowed() -> None:
     endless: list[Step] = [b"HTTP/1.1 200 OK\r\n\r\n", *[b"x" * (1 << 20)] * ((MAX_BODY >> 20) + 2)]
     with engine({"/metrics": endless, "/server_info": endless}) as server, HttpEngine(server.url) as ours:
-        assert ours.generated_tokens() is None
+        assert ours.counters() is None
         assert ours.settings() is None
 
 
@@ -167,7 +167,10 @@ def test_activity_from_loads() -> None:
 def test_activity_from_metrics_counts_the_ranks_of_a_pipeline_once() -> None:
     with engine({"/metrics": reply(METRICS)}) as server, HttpEngine(server.url) as ours:
         assert ours.activity() == Activity(running=3, queued=4)
-        assert ours.generated_tokens() == 41.0
+        told = ours.counters()
+    assert told is not None
+    assert told.generation_tokens == 41.0
+    assert told.running_reqs == {"pp0.tp0": 2.0, "pp1.tp0": 3.0}
 
 
 def test_loads_that_do_not_say_leave_it_to_the_metrics() -> None:

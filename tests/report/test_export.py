@@ -65,7 +65,8 @@ def test_names_are_the_databases(store: Store) -> None:
     assert set(level["telemetry"]) <= columns["telemetry"]
     assert set(level["request_file"]) <= columns["request_file"]
     own = columns["level"] | {f"{table}_{name}" for table, names in columns.items() for name in names}
-    assert set(export.COLUMNS) <= own | {"trial_config_json"}
+    of_conditions = {f"conditions_{name}" for name in export.CONDITIONS}  # of a column that is a tree
+    assert set(export.COLUMNS) <= own | of_conditions | {"trial_config_json"}
 
 
 def test_csv_has_a_row_for_each_level_and_for_what_came_to_none(store: Store) -> None:

@@ -39,7 +39,7 @@ def test_several_waves() -> None:
         "tpot p50=40.0 p95=62.5 ms",
         "gap p99=80.0 ms",
         "held 3.8 of 4",
-        "11 of 12 answers as asked",
+        "11 of 12 answers as asked (1 short)",
     ]
 
 
@@ -48,17 +48,16 @@ def test_a_single_wave_is_not_said_twice() -> None:
 
 
 def test_what_is_absent_is_left_out() -> None:
-    assert figure_words(figures(waves=None, steady=None)) == ["no steady window", "11 of 12 answers as asked"]
+    assert figure_words(figures(waves=None, steady=None)) == ["no steady window", "11 of 12 answers as asked (1 short)"]
 
 
-def test_the_reason_stands_once() -> None:
+def test_what_was_not_measured_has_a_reason_and_no_numbers() -> None:
     dead = replace(figures(), state="invalid", reason="the engine was gone", whole_tok_s=None, steady_tok_s=None)
     assert level_lines(dead, 80) == ["C=4: invalid: the engine was gone"]
     odd = replace(figures(waves=None), state="invalid", reason="1 of 12 answers shorter than asked for")
     assert level_lines(odd, 80, indent=4, below=8, more=["90 W/GPU"]) == [
-        "    C=4: agg=80.0 tok/s wall=150.0s avg=1000 tok/req",
-        "        invalid: 1 of 12 answers shorter than asked for",
-        "        steady=93.4 tok/s · 11 of 12 answers as asked · 90 W/GPU",
+        "    C=4: invalid: 1 of 12 answers shorter than asked for",
+        "        11 of 12 answers as asked (1 short) · 90 W/GPU",
     ]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.core.config import FlagValue
 from orchestrator.core.judge.figures import figures
+from orchestrator.core.judge.surroundings import since
 from orchestrator.core.ports import Doors, LoadProgress
 from orchestrator.core.start import failures
 from orchestrator.core.units import Lease
@@ -347,11 +348,12 @@ def test_gpu_readings_are_one_a_second_for_every_gpu_while_started() -> None:
 def test_the_engine_counts_its_tokens_only_with_metrics_on() -> None:
     doors, lease = opened()
     launch(doors, lease, trial(ENTRY))
-    assert doors.engine.generated_tokens() is None
+    assert doors.engine.counters() is None
     launch(doors, lease, trial(ENTRY, enable_metrics=True))
-    before = doors.engine.generated_tokens()
+    before = doors.engine.counters()
     measure(doors, level(50, 60))
-    after = doors.engine.generated_tokens()
-    assert before is not None
-    assert after is not None
-    assert after - before == 110
+    used = since(before, doors.engine.counters())
+    assert used is not None
+    assert used.generation_tokens == 110
+    assert used.passes["decode_cuda_graph"] == 0  # they are off here
+    assert used.passes["decode_none"] > 0

@@ -154,6 +154,7 @@ _MORE: tuple[tuple[str, ...], ...] = (
     ("power.limit", "power.default_limit"),
     ("ecc.errors.uncorrected.volatile.total",),
 )
+_ENABLED = {"Enabled": True, "Disabled": False}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,6 +212,8 @@ def gpu_health(answers: Sequence[Columns]) -> tuple[GpuHealth, ...]:
                 power_limit_w=_number(cell.get("power.limit", "")),
                 power_default_w=_number(cell.get("power.default_limit", "")),
                 ecc_uncorrected=_whole(cell.get("ecc.errors.uncorrected.volatile.total", "")),
+                sm_clock_max_mhz=_number(cell.get("clocks.max.sm", "")),
+                persistence=_ENABLED.get(cell.get("persistence_mode", "")),
             )
         )
     return tuple(found)

@@ -78,6 +78,8 @@ class GpuHealth:
     power_limit_w: float | None = None
     power_default_w: float | None = None
     ecc_uncorrected: int | None = None
+    sm_clock_max_mhz: float | None = None
+    persistence: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ steady  tokens received inside a window / its length. Several waves: from the C-
 
 A level is ``failed`` when more than ``max_failed`` requests failed: no throughput is given, for a failed request's
 time and tokens belong to no rate. It is ``invalid`` when answers came without usage (throughput unknown) or with
-other lengths than asked for (throughput shown, not comparable).
+other lengths than asked for (throughput kept, not comparable and not shown), or by ``judge.validity``.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ def tokens_inside(record: RequestRecord, window: Window) -> float | None:
 
 
 def original_line(level: LevelFigures) -> str:
-    """The familiar line, ``C=16: agg=156.4 tok/s wall=305.8s avg=2989 tok/req``; a failed level says so instead."""
-    if level.whole_tok_s is None or level.mean_tokens is None:
+    """The familiar line, ``C=16: agg=156.4 tok/s wall=305.8s avg=2989 tok/req``; what was not measured says why."""
+    if level.state != "measured" or level.whole_tok_s is None or level.mean_tokens is None:
         return f"C={level.concurrency}: {level.state}: {level.reason or 'no throughput'}"
     return (
         f"C={level.concurrency}: agg={level.whole_tok_s:.1f} tok/s wall={level.wall_s:.1f}s "

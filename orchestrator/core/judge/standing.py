@@ -80,6 +80,11 @@ class Reading:
         return max(values) if values and None not in values else None
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know of its numbers."""
+        return tuple(warning for level in self.levels for warning in level.warnings or ())
+
+    @property
     def launches(self) -> int:
         """Starts of the engine behind it."""
         return len({level.launch for level in self.levels})
