@@ -146,4 +146,4 @@ def condition_columns(found: Conditions | None) -> dict[str, float | int | str |
     }
 
 
-COLUMNS = tuple(condition_columns(None))
+CONDITIONS = tuple(condition_columns(None))

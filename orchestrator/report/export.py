@@ -19,8 +19,7 @@ from orchestrator.core.history import (
     TelemetryRow,
     TrialRow,
 )
-from orchestrator.report.conditions import COLUMNS as CONDITIONS
-from orchestrator.report.conditions import condition_columns
+from orchestrator.report.conditions import CONDITIONS, condition_columns
 
 _KEYS = ("run", "trial", "launch", "level")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.report import export
+from orchestrator.report.conditions import CONDITIONS
 from orchestrator.store import Store
 from orchestrator.store.schema import metadata
 from tests.store.story import Story, until_killed, whole_night
@@ -65,7 +66,7 @@ def test_names_are_the_databases(store: Store) -> None:
     assert set(level["telemetry"]) <= columns["telemetry"]
     assert set(level["request_file"]) <= columns["request_file"]
     own = columns["level"] | {f"{table}_{name}" for table, names in columns.items() for name in names}
-    of_conditions = {f"conditions_{name}" for name in export.CONDITIONS}  # of a column that is a tree
+    of_conditions = {f"conditions_{name}" for name in CONDITIONS}  # of a column that is a tree
     assert set(export.COLUMNS) <= own | of_conditions | {"trial_config_json"}
 
 

@@ -13,7 +13,7 @@ from orchestrator.core.commands import Command, Reply
 from orchestrator.core.commands.checkup import Columns, gpu_health
 from orchestrator.core.conditions import ComputeProcess, HostLook
 
-_NEEDED = ("index", "name", "memory.total", "driver_version")
+_NEEDED = ("index", "memory.total", "driver_version")
 _MORE = (
     "uuid",
     "clocks.max.sm",
@@ -52,7 +52,7 @@ exit 0
 
 def look_fields(known: frozenset[str]) -> tuple[str, ...]:
     """What to ask of each GPU, given what this nvidia-smi knows."""
-    return (*_NEEDED, *(name for name in _MORE if name in known))
+    return (*_NEEDED, *(name for name in _MORE if name in known), "name")  # last, for a name may hold a comma
 
 
 def look(fields: tuple[str, ...], *, unit: str, main_pid: int) -> Command[HostLook]:
@@ -94,7 +94,7 @@ def _columns(told: Mapping[str, Sequence[str]], fields: tuple[str, ...]) -> Colu
     """None without nvidia-smi, or where it did not answer to the end."""
     if "whole" not in told:
         return None
-    cells = [tuple(cell.strip() for cell in line.split(", ")) for line in told.get("gpus", ())]
+    cells = [tuple(cell.strip() for cell in line.split(", ", len(fields) - 1)) for line in told.get("gpus", ())]
     rows = tuple(row for row in cells if len(row) == len(fields) and row[0].isdigit())
     return Columns(fields=fields, rows=rows)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import pytest
-
 from orchestrator.core.conditions import (
     ComputeProcess,
     Conditions,
@@ -84,7 +82,7 @@ def test_only_the_services_own_gpus_count() -> None:
                 sm_clock_max_mhz=2430.0,
                 memory_clock_mhz=13_365.0,
                 temperature_c=62.0,
-                throttle={"sw_power_cap": pytest.approx(2 / 3), "hw_thermal_slowdown": pytest.approx(1 / 3)},
+                throttle={"sw_power_cap": 2 / 3, "hw_thermal_slowdown": 1 / 3},
                 ecc_uncorrected=1,
                 link_gen=5,
                 link_gen_max=5,
@@ -133,7 +131,7 @@ STEPS = [
 
 
 def test_decode_lines_of_old_and_new_engines() -> None:
-    assert graph_use(None, STEPS) == GraphUse(share=pytest.approx(1 / 3), source="journal", eager=((9, 2),))
+    assert graph_use(None, STEPS) == GraphUse(share=1 / 3, source="journal", eager=((9, 2),))
     assert graph_use(None, STEPS[3:]) is None
 
 
