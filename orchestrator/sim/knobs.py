@@ -15,6 +15,7 @@ from typing import TypeVar
 from orchestrator.sim import dimensions as dimension_file
 from orchestrator.sim.dimensions import Dimensions
 from orchestrator.sim.faults import FaultRefused, Faults, read_faults
+from orchestrator.sim.gpus import GPU_FAULTS
 
 START_S = 4.0
 GPUS = 8
@@ -27,6 +28,7 @@ TABLE: tuple[tuple[str, str], ...] = (
     ("TUNE_SIM_SPEED", "engine seconds a second (1)"),
     ("TUNE_SIM_START_S", "seconds the whole start takes (4), or `modelled` for its real length"),
     ("TUNE_SIM_FAULT", "how it fails: `tune sim faults` lists them"),
+    ("TUNE_SIM_GPU_FAULT", "trouble of its first GPU: throttled, power-brake, ecc or narrow-link"),
     ("TUNE_SIM_STATE", "file or folder where GPU state is written; starts are counted beside it"),
     ("TUNE_SIM_MODEL", "a model's config.json (Kimi K2.6)"),
     ("TUNE_SIM_GPUS", "GPUs of the pretended host (8)"),
@@ -49,6 +51,7 @@ class Knobs:
     speed: float = 1.0
     start_s: float | None = START_S  # None: as modelled
     faults: Faults = field(default_factory=Faults)
+    gpu_fault: str | None = None
     gpus: int = GPUS
     seed: int = 0
     dimensions: Dimensions = field(default_factory=Dimensions)
@@ -63,6 +66,7 @@ def read_knobs(environment: Mapping[str, str]) -> Knobs:
         speed=read.one("TUNE_SIM_SPEED", _speed, 1.0),
         start_s=read.one("TUNE_SIM_START_S", _start, _AS_GIVEN),
         faults=read.one("TUNE_SIM_FAULT", read_faults, Faults()),
+        gpu_fault=read.one("TUNE_SIM_GPU_FAULT", _gpu_fault, None),
         gpus=read.one("TUNE_SIM_GPUS", _gpus, GPUS),
         seed=read.one("TUNE_SIM_SEED", _whole, 0),
         dimensions=read.one("TUNE_SIM_MODEL", _model, Dimensions()),
@@ -115,6 +119,12 @@ def _start(text: str) -> float | None:
     if text != "modelled" and (value is None or value <= 0):
         raise ValueError("accepted: seconds above 0, or modelled")
     return value
+
+
+def _gpu_fault(text: str) -> str | None:
+    if text not in GPU_FAULTS:
+        raise ValueError(f"accepted: {', '.join(GPU_FAULTS)}")
+    return text
 
 
 def _gpus(text: str) -> int:
