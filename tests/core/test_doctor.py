@@ -233,6 +233,10 @@ def test_port_and_record() -> None:
         ("warning", "held by me@box (pid 4), run 7f3c until 2026-11-30T07:00:00Z; production is away")
     ]
     assert [level for level, _ in of_service(hold=replace(held, is_over=True))] == ["fault"]
+    assert K26.production is not None
+    stopped = replace(K26.production, active="inactive")
+    assert [level for level, _ in of_service(production=stopped)] == ["warning"]
+    assert of_service(hold=held, production=stopped) == of_service(hold=held)
 
 
 def test_engine_and_model() -> None:

@@ -45,7 +45,8 @@ def _unit(facts: Service) -> Iterator[Row]:
         text = f"{unit} was changed on disk and not reloaded: a restore would start something else than what runs"
         yield "fault", text, f"look at the change (systemctl cat {unit}), then systemctl daemon-reload"
     is_kept = seen.enabled in {"enabled", "enabled-runtime", "linked", "static", "generated", "indirect", "alias"}
-    if seen.active != "active":
+    is_away = facts.hold is not None and facts.hold.is_temporary and not facts.hold.is_over  # the record says so
+    if seen.active != "active" and not is_away:
         remedy = f"journalctl -u {unit} -n 50; a sweep would leave it stopped, as it was"
         yield "warning", f"{unit} is {seen.active}: production does not serve", remedy
     if not is_kept:
