@@ -11,6 +11,7 @@ from orchestrator.cli.plan import state_folder
 
 if TYPE_CHECKING:
     from orchestrator.core.history import RunHistory
+    from orchestrator.store import Store
 
 
 @click.command()
@@ -21,22 +22,48 @@ if TYPE_CHECKING:
 @click.option("--sweep", "form", flag_value="sweep", help="The sweep file as it was when the run began.")
 @click.option("--journal", "form", flag_value="journal", help="The journal lines of what failed.")
 @click.option("--unit", "form", flag_value="unit", help="The unit that was installed (with --trial).")
+@click.option(
+    "--raw", "form", flag_value="raw", help="A load point's figures traced to its requests (--trial, --level)."
+)
 @click.option("--trial", metavar="SLUG", help="Only this config, close up.")
+@click.option("--level", metavar="C", help="The load point for --raw: a concurrency, or its name (c16.r2).")
 @click.pass_context
-def show(ctx: click.Context, run: str | None, form: str | None, trial: str | None) -> None:
+def show(ctx: click.Context, run: str | None, form: str | None, trial: str | None, level: str | None) -> None:
     """Show the results of RUN: its id, the beginning of one, or the latest run when left out.
 
     \b
     tune show                                   the table of the latest run
     tune show 7f3c --trial pp8.d0               one config: launches, load points
     tune show 7f3c --trial pp8.d0 --journal     why it failed
+    tune show 7f3c --trial pp8.d0 --level 16 --raw      every number of C=16, request by request
     tune show 7f3c --csv > 7f3c.csv             for a spreadsheet
     """
+    from orchestrator.errors import InputRefused  # noqa: PLC0415
     from orchestrator.store import Store  # noqa: PLC0415 - start-up time of `tune --help`
 
     with Store.open(state_folder(ctx), create=False) as store:
         history = store.read(run)
+        if level is not None and form != "raw":
+            raise InputRefused("--level chooses the load point of --raw", remedy="add --raw, or leave --level out")
+        if form == "raw":
+            click.echo(_raw(store, history, trial, level))
+            return
     click.echo(_text(history, form, trial), nl=form != "csv")
+
+
+def _raw(store: Store, history: RunHistory, slug: str | None, wanted: str | None) -> str:
+    from orchestrator.cli.terminal import width  # noqa: PLC0415
+    from orchestrator.errors import InputRefused  # noqa: PLC0415
+    from orchestrator.report import trial  # noqa: PLC0415
+    from orchestrator.report.raw import raw_text  # noqa: PLC0415
+
+    if slug is None or wanted is None:
+        raise InputRefused("--raw needs to know which load point", remedy="add --trial SLUG --level C")
+    levels = trial.find_levels(history, trial.find_trial(history, slug), wanted)
+    return "\n\n".join(
+        raw_text(level, store.raw_records(level.run, level.trial, level.launch, level.level), width=width())
+        for level in levels
+    )
 
 
 def _text(history: RunHistory, form: str | None, slug: str | None) -> str:

@@ -28,6 +28,22 @@ def find_trial(history: RunHistory, slug: str) -> TrialHistory:
     )
 
 
+def find_levels(history: RunHistory, trial: TrialHistory, wanted: str) -> list[LevelRow]:
+    """The closed load points of a config at a concurrency (``16``) or of a name (``c16.r2``), of every launch.
+
+    Raises ``InputRefused`` naming those there are.
+    """
+    closed = [level for level in trial.levels if level.request_file is not None]
+    found = [level for level in closed if wanted in {level.level, str(level.concurrency)}]
+    if not found:
+        names = ", ".join(dict.fromkeys(level.level for level in closed)) or "none"
+        raise InputRefused(
+            f'{trial.trial.trial} of run {history.run.run} has no measured load point "{wanted}"',
+            remedy=f"it has: {names}",
+        )
+    return found
+
+
 def trial_text(history: RunHistory, trial: TrialHistory, *, width: int = 80) -> str:
     """A config with its launches and load points."""
     lines = _head(history, f"{trial.trial.trial} · {trial.trial.state}", width)
