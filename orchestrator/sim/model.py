@@ -132,8 +132,8 @@ class PipelineEngine:
         self._stall = (STALL_DEPTH if settings.depth > 0 else STALL_DEPTH_0) if settings.pp > 1 else 0.0
         most = 2048 if kv_tokens is None else max(1, kv_tokens // 2)
         self._max_running = min(settings.max_running or 2048, most)
-        self._most_cap = max(1, self._max_running // settings.pp)
-        self._cap: float = settings.micro_batch_cap or self._most_cap
+        self.most_micro_batch_cap = max(1, self._max_running // settings.pp)
+        self._cap: float = settings.micro_batch_cap or self.most_micro_batch_cap
 
     @property
     def micro_batch_cap(self) -> float:
@@ -145,7 +145,7 @@ class PipelineEngine:
 
         What runs stays where it is; slots that hold more than the new cap admit nothing until they hold less.
         """
-        if not 1 <= cap <= self._most_cap:
+        if not 1 <= cap <= self.most_micro_batch_cap:
             return False
         self._cap = cap
         self._alike = None

@@ -8,6 +8,7 @@ from typing import Any
 from orchestrator.core.conditions import EngineCounters
 from orchestrator.core.ports import Activity, Probe
 from orchestrator.sim.info import server_info
+from orchestrator.sim.internal_state import change
 from orchestrator.sim.machine import Machine, Run
 from orchestrator.sim.model import PipelineEngine
 
@@ -67,6 +68,11 @@ class SimEngine:
             return False
         run.cache.flush()
         return True
+
+    def set_internal_state(self, wanted: Mapping[str, float]) -> bool:
+        """``/set_internal_state``: change settings of the running engine; False, and nothing changed, when refused."""
+        engine = self._serving()
+        return engine is not None and change(engine, wanted) is None
 
     def counters(self) -> EngineCounters | None:
         """The engine's own totals; there only with --enable-metrics, as on a real one."""

@@ -20,14 +20,13 @@ from orchestrator.sim.distortion import LATE_S, distortion_of, tokens_of
 from orchestrator.sim.faults import Faults
 from orchestrator.sim.http import Call, Reply, json_reply
 from orchestrator.sim.info import server_info
+from orchestrator.sim.internal_state import change
 from orchestrator.sim.live import LiveEngine, Stream
 from orchestrator.sim.metrics import CONTENT_TYPE, Counters, metrics_text
 from orchestrator.sim.startup import Launch
 
 CHECK_S = 1.0  # a health check with a token never takes less
 CHECK_LIMIT_S = 20.0  # and waits so long for any sign of life
-LIVE = "pp_max_micro_batch_size"  # what /set_internal_state changes
-SAME_TIME = "Another flush_cache is already in progress."
 
 _FLUSHED = (
     "Cache flushed.\nPlease check backend logs for more details. "
@@ -60,7 +59,7 @@ class Service:
         self._log = log
         self._faults = faults or Faults()
         self._asked = 0  # generations so far
-        self._is_flushing = False
+        self._flushing = asyncio.Lock()
         self.unblocked = asyncio.Event()  # set once generations are answered
         self.is_silent = False  # nothing is answered any more
         self._health_generates = health_generates
@@ -223,19 +222,14 @@ class Service:
     # change -------------------------------------------------------------------------------------------------
 
     async def _flush(self, call: Call) -> Reply:
-        """Only an idle engine flushes; with ``timeout`` it waits so long for that, and lets one such wait at a time."""
+        """Only an idle engine flushes; with ``timeout`` it waits so long for that, one call after the other."""
         timeout = _seconds(call.query.get("timeout", "0"))
         if not within(self.arguments.version, "0.5.10", None):
             timeout = 0.0
-        if self._is_flushing:
-            return _plain(SAME_TIME, status=400)
-        deadline = time.monotonic() + timeout
-        self._is_flushing = True
-        try:
+        async with self._flushing:
+            deadline = time.monotonic() + timeout
             while not self.live.is_idle and time.monotonic() < deadline:
                 await asyncio.sleep(0.05)
-        finally:
-            self._is_flushing = False
         if not self.live.is_idle:
             return _plain("Timed out waiting for idle state." if timeout else "Flush cache failed.\n", status=400)
         self._cache.flush()
@@ -257,19 +251,10 @@ class Service:
             raise chat.missing("server_args", body)
         if not isinstance(wanted, dict) or not all(isinstance(value, (int, float)) for value in wanted.values()):
             raise chat.invalid("int_parsing", ("server_args",), "Input should be a valid integer", wanted)
-        return json_reply([self._set_all(wanted)])
-
-    def _set_all(self, wanted: dict[str, float]) -> bool:
-        other = next((name for name in wanted if name != LIVE), None)
-        if other is not None:
-            self._log(f"Updating {other} is not supported.")
-            return False
-        if LIVE in wanted and not self.live.engine.set_micro_batch_cap(wanted[LIVE]):
-            most = self._memory.max_running // self.arguments.settings.pp
-            text = f"Updating {LIVE} to {wanted[LIVE]} is rejected because it is out of the valid range [1, {most}]."
-            self._log(text)
-            return False
-        return True
+        refused = change(self.live.engine, wanted)
+        if refused is not None:
+            self._log(refused)
+        return json_reply([refused is None])
 
     # generate -----------------------------------------------------------------------------------------------
 

@@ -219,3 +219,19 @@ def test_a_config_json_with_a_text_config_is_read() -> None:
     text = '{"text_config": {"num_hidden_layers": 4, "n_routed_experts": 16, "hidden_size": 512}, "vision_config": {}}'
     found = from_json(text)
     assert (found.layers, found.experts, found.hidden, found.heads) == (4, 16, 512, 64)
+
+
+def test_the_micro_batch_cap_can_be_changed_while_requests_run() -> None:
+    engine = PipelineEngine(Dimensions(), Settings(pp=2, max_running=8))
+    assert engine.micro_batch_cap == 4
+    assert [engine.set_micro_batch_cap(cap) for cap in (0, 5, 1)] == [False, False, True]
+    assert engine.micro_batch_cap == 1
+    requests = [engine.submit(prompt_tokens=10, tokens=500) for _ in range(4)]
+    engine.advance(2.0)
+    assert (engine.running, engine.queued, engine.largest_batch) == (2, 2, 1)
+    assert engine.set_micro_batch_cap(2)
+    engine.advance(4.0)
+    assert (engine.running, engine.queued, engine.largest_batch) == (4, 0, 2)
+    assert engine.set_micro_batch_cap(1)
+    engine.run_until_idle()
+    assert all(request.emitted == 500 for request in requests)
