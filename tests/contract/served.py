@@ -29,6 +29,7 @@ DIFFERENCES: Mapping[str, str] = {
     "an empty prompt": "kills a real 0.5.23 with pipeline stages; the simulated one answers it",
     "server_info": "the real one has 556 keys; the simulated one has those of the flag catalogue and what tune reads",
     "metrics": "the real one has some hundred names; the simulated one has those that a measurement reads",
+    "running requests": "with pipeline stages a real 0.5.23 says 0 to /v1/loads while a request runs",
     "cuda graph": "a CPU build logs `cpu graph:` where a GPU build and the simulated engine log `cuda graph:`",
     "validation": "the real one adds the file and line of its source to what pydantic says",
 }

@@ -175,7 +175,10 @@ def test_a_running_request_is_seen(served: Served) -> None:
         metrics = served.raw("GET", "/metrics", key=None)[2].decode()
     asked.answer()
     assert 'pp_rank="0"' in metrics
-    assert max(count or 0 for count in seen) == 1, seen
+    assert None not in seen
+    if not served.is_real:
+        assert "running requests" in DIFFERENCES
+        assert max(count or 0 for count in seen) == 1
 
 
 # generations ------------------------------------------------------------------------------------------------
