@@ -158,10 +158,16 @@ def test_tunes_own_questions_are_answered(served: Served) -> None:
         assert engine.ask_tokens().answered
         assert engine.flush()
         assert engine.activity().is_idle
-        before = engine.generated_tokens()
+
+        def generated() -> float:
+            counters = engine.counters()
+            assert counters is not None
+            return counters.generation_tokens or 0.0
+
+        before = generated()
         served.json("POST", "/generate", GENERATE)
         until = time.monotonic() + 20
-        while (engine.generated_tokens() or 0) - (before or 0) < 6:
+        while generated() - before < 6:
             assert time.monotonic() < until
         settings = engine.settings()
         assert settings is not None
