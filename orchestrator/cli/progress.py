@@ -16,6 +16,7 @@ from rich.text import Text
 
 from orchestrator.cli.streams import let_go
 from orchestrator.core import events
+from orchestrator.report.failure import below
 from orchestrator.report.progress import Board, Outlook
 from orchestrator.report.sentences import sentence
 from orchestrator.report.text import in_ascii, moment
@@ -113,7 +114,10 @@ class Progress:
             return
         words = finished.strip() if finished and isinstance(event, events.LaunchEnded) else sentence(event)
         at = moment(event.at, self._zone)
-        self._stream.write(f"{at:%H:%M:%S} {self._fit(words)}\n")
+        lines = [words]
+        if isinstance(event, events.LaunchFailed):
+            lines += [f"  {line}" for line in below(event)[1:]]
+        self._stream.write("".join(f"{at:%H:%M:%S} {self._fit(line)}\n" for line in lines))
         self._stream.flush()
 
     def _is_due(self, event: events.Event) -> bool:

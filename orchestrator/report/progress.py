@@ -12,11 +12,13 @@ from typing import Literal
 
 from orchestrator.core import events
 from orchestrator.core.clean import clean
+from orchestrator.report.failure import below, when
 from orchestrator.report.sentences import stand
 from orchestrator.report.text import change, count, folded, moment, pad, phases, rate, span, watts
 
 _PHASES = 3  # of a start, the longest
 NAME = 17  # columns for a config's slug; a longer one simply pushes the rest
+HANG, WIDTH = NAME + 5, 80  # of what stays on screen below a config's line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,14 +161,21 @@ class Board:
             self.settled.add(trial)
         name = pad(clean(trial), NAME)
         if isinstance(event, events.LaunchFailed):
-            what = "did not start" if self.ready_since is None else "failed under load"
-            return f"  ✗ {name} {clean(f'{what}: {event.failure_class}')}"
+            return self._failed(name, event)
         shown = self._shown(trial)
         if shown is None:
             levels = [level for found in self.figures.get(trial, {}).values() for level in found]
             reasons = [level.figures.reason for level in levels if level.figures.reason]
             return f"  ✗ {name} nothing measured: {clean(reasons[-1] if reasons else 'no level ended')}"
         return f"  ✓ {name} {self._result(trial, shown)}"
+
+    def _failed(self, name: str, event: events.LaunchFailed) -> str:
+        """Class, words, the line that shows it, what to do: at 3 a.m. nobody looks a class up."""
+        what = when(was_ready=self.ready_since is not None, failure_class=event.failure_class)
+        lines = [f"  ✗ {name} {clean(f'{what}: {event.failure_class}')}"]
+        for line in below(event):
+            lines += [" " * HANG + line] if line.startswith("|") else folded("", line, WIDTH, hang=HANG)
+        return "\n".join(lines)
 
     def _shown(self, trial: str) -> int | None:
         """The concurrency a config is judged at: the objective's, else the highest that was measured."""

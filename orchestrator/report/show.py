@@ -256,14 +256,30 @@ def _troubles(history: RunHistory, width: int) -> list[str]:
                 if level.state == "measured":
                     said = f"{trial.trial.trial} C={level.concurrency}: {warning}"
                     lines += folded("warning", clean(said), width)
-        if _any_measured(trial) and (failed := _failure(trial)):
-            lines += folded("failed", clean(f"{trial.trial.trial}: {failed.removeprefix('failed: ')}"), width)
+    lines += _failures(history, width)
     lines += _ruled_out(history, width)
     for note in history.notes[-_NOTES:]:
         about = f"{note.trial}: " if note.trial else ""
         lines += folded("note", clean(f"{about}{note.text}"), width)
     if len(history.notes) > _NOTES:
         lines += folded("", f"… and {len(history.notes) - _NOTES} earlier: tune show {history.run.run} --json", width)
+    return lines
+
+
+def _failures(history: RunHistory, width: int) -> list[str]:
+    """What configs failed of, in words, with the next step; those that failed alike together."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for trial in history.trials:
+        launches = [one.launch for one in trial.launches if one.launch.failure_class is not None]
+        if launches:
+            under = "" if launches[-1].ready_at is None else "under load: "
+            words = f"{under}{launches[-1].explanation} ({launches[-1].failure_class})"
+            said.setdefault((words, launches[-1].next_step or ""), []).append(trial.trial.trial)
+    lines: list[str] = []
+    for (words, step), slugs in said.items():
+        more = f" and {len(slugs) - _NEXT} more" if len(slugs) > _NEXT else ""
+        lines += folded("failed", clean(f"{', '.join(slugs[:_NEXT])}{more}: {words}"), width)
+        lines += folded("", clean(f"try: {step}"), width) if step else []
     return lines
 
 

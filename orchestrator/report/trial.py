@@ -12,6 +12,7 @@ from orchestrator.core.judge import standing
 from orchestrator.core.start.readiness import setting_differences
 from orchestrator.errors import InputRefused
 from orchestrator.report.conditions import condition_words
+from orchestrator.report.failure import failure_lines
 from orchestrator.report.level import level_lines
 from orchestrator.report.show import marks
 from orchestrator.report.text import folded, phases, value_text, watts, with_mark
@@ -74,7 +75,7 @@ def journal_text(history: RunHistory, trials: Sequence[TrialHistory], *, width: 
     failed = [launch.launch for trial in trials for launch in trial.launches if launch.launch.failure_class is not None]
     lines = _head(history, "journal of what failed" if failed else "no launch failed", width)
     for launch in failed:
-        lines += ["", *failure_lines(launch, width)]
+        lines += ["", *failure_lines(launch, width, evidence=False)]
         lines += [f"  | {clean(line)}" for line in launch.evidence or ()]
         lines += [] if launch.evidence else ["  no journal line was kept"]
     return "\n".join(line.rstrip() for line in lines)
@@ -95,19 +96,6 @@ def settings_words(trial: TrialHistory) -> str:
     config = config_from_json(trial.trial.config_json)
     flags = [f"{name} {value_text(value)}" for name, value in config.flags.items()]
     return " · ".join([*flags, *(f"{name}={value}" for name, value in config.environment.items())])
-
-
-def failure_lines(launch: LaunchRow, width: int) -> list[str]:
-    """A failed launch as a paragraph: the fact, how late, the next step, where the journal is."""
-    what = "did not become ready" if launch.ready_at is None else "failed under load"
-    lines = folded(
-        "", clean(f"{launch.launch} {what}: {launch.explanation} ({launch.failure_class})"), width, indent=2, hang=2
-    )
-    if launch.failed_after_s is not None:
-        lines += folded("after", f"{launch.failed_after_s:.0f} s", width)
-    if launch.next_step:
-        lines += folded("try", clean(launch.next_step), width)
-    return lines
 
 
 def _head(history: RunHistory, what: str, width: int) -> list[str]:
@@ -135,7 +123,7 @@ def _launch(history: LaunchHistory, asked: Mapping[str, FlagValue], width: int, 
         lines += folded("" if number else "runs with", clean(difference), width)
     lines += _levels(history.levels, width, named=named, close_up=True)
     if launch.failure_class is not None:
-        lines += failure_lines(launch, width)
+        lines += failure_lines(launch, width, evidence=True)
         lines += folded("journal", f"tune show {launch.run} --trial {clean(launch.trial)} --journal", width)
     return lines
 

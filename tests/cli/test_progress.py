@@ -74,6 +74,8 @@ def test_one_line_an_event_time_first() -> None:
         22:05:25 pp4.tp2.d0: launch pp4.tp2.d0.l1
         22:05:30 note: pp4.tp2.d0: link to k26 lost for 4 s, state read again
         22:11:41 pp4.tp2.d0: failed after 371 s: kv-too-small: the KV cache does not fit beside the weights
+        22:11:41   | Memory pool size is too small
+        22:11:41   try: a larger mem-fraction-static, or a layout that splits the layers further (pp-size)
         22:11:45 pp8.d0: launch pp8.d0.l1
         22:11:45 pp8.d0: load
         22:17:56 pp8.d0: graphs
@@ -205,6 +207,10 @@ def test_a_terminal_keeps_finished_configs_and_takes_the_board_away() -> None:
         "  ✓ production        C=8 steady 101 tok/s · whole 95.6 · 136 W/GPU",
         "  note: pp4.tp2.d0: link to k26 lost for 4 s, state read again",
         "  ✗ pp4.tp2.d0        did not start: kv-too-small",
+        "                      the KV cache does not fit beside the weights",
+        "                      | Memory pool size is too small",
+        "                      try: a larger mem-fraction-static, or a layout that splits",
+        "                      the layers further (pp-size)",
         "  ✓ pp8.d0            C=8 steady 151 tok/s · whole 139 · 160 W/GPU       +49.7 %",
         "  production is back after 398 s: sglang-k26.service is ready again, after 398 s",
     ]
@@ -282,8 +288,8 @@ def test_the_log_file_has_one_line_an_event_and_goes_on_after_a_resume(tmp_path:
         "2026-11-30T22:00:05.000+00:00   argv: /opt/sglang/bin/python -m sglang.launch_server --pp-size 8",
         "2026-11-30T22:06:16.000+00:00 pp4.tp2.d0: failed after 371 s: kv-too-small: the KV cache does not fit beside"
         " the weights",
-        "2026-11-30T22:06:16.000+00:00   | Memory pool size is too small",
         "2026-11-30T22:06:16.000+00:00   | Scheduler hit an exception",
+        "2026-11-30T22:06:16.000+00:00   | Memory pool size is too small",
         "2026-11-30T22:06:16.000+00:00   next: a larger mem-fraction-static, or a layout that splits the layers further"
         " (pp-size)",
         "2026-11-30T22:06:17.000+00:00 run 7f3c started: k26_pp on k26",

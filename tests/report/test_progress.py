@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC
 
 from orchestrator.core import events
+from orchestrator.report.failure import telling_line
 from orchestrator.report.progress import Board, Outlook
 from tests.store.story import Story, level_figures, until_killed, whole_night
 
 OUTLOOK = Outlook(configs=3, launches=3, start_s=900.0, measure_s=1500.0, concurrency=32)
+
+BELOW = [
+    "                      the KV cache does not fit beside the weights",
+    "                      | Memory pool size is too small",
+    "                      try: a larger mem-fraction-static, or a layout that splits",
+    "                      the layers further (pp-size)",
+]
 
 
 def board(outlook: Outlook = OUTLOOK) -> Board:
@@ -22,7 +31,7 @@ def test_finished_configs_leave_a_line() -> None:
     assert lines == [
         "  ✓ production        C=8 steady 101 tok/s · whole 95.6 · 136 W/GPU",
         "  ✓ pp8.d0            C=32 steady 362 tok/s · whole 347 · 231 W/GPU",
-        "  ✗ pp4.tp2.d0        did not start: kv-too-small",
+        "\n".join(["  ✗ pp4.tp2.d0        did not start: kv-too-small", *BELOW]),
         "  ✓ pp8.d8            C=32 steady 262 tok/s · whole 248 · 206 W/GPU",
     ]
     assert heard.lines(80) == []
@@ -158,4 +167,22 @@ def test_a_failure_under_load_is_not_called_a_failed_start() -> None:
     story = Story()
     for event in (story.started(), *story.planned(), story.launching("pp8.d0"), *story.ready("pp8.d0")):
         heard.hear(event)
-    assert heard.hear(story.too_small("pp8.d0")) == "  ✗ pp8.d0            failed under load: kv-too-small"
+    told = heard.hear(story.too_small("pp8.d0"))
+    assert told == "\n".join(["  ✗ pp8.d0            failed under load: kv-too-small", *BELOW])
+
+
+def test_a_host_that_was_lost_is_not_a_config_that_did_not_start() -> None:
+    story, heard = Story(), board()
+    for event in [story.started(), *story.planned(), story.launching("pp8.d0")]:
+        heard.hear(event)
+    lost = replace(story.too_small("pp8.d0"), failure_class="lost-contact", evidence=("k26 cannot be reached",))
+    told = heard.hear(lost) or ""
+    assert told.splitlines()[0] == "  ✗ pp8.d0            lost: lost-contact"
+    assert "                      | k26 cannot be reached" in told.splitlines()
+
+
+def test_the_hosts_own_word_is_the_line_to_show() -> None:
+    xid = "kernel 03:06:01: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
+    assert telling_line((xid, "Traceback", "RuntimeError: NCCL error")) == xid
+    assert telling_line(("Traceback", "RuntimeError: NCCL error")) == "RuntimeError: NCCL error"
+    assert telling_line(()) is None

@@ -73,6 +73,10 @@ def test_a_whole_night_in_80_columns(read: Read) -> None:
                          confirmed)
                          steady +38.3 %, whole +40.0 % over pp8.d8
                          production was not measured at C=32: no comparison
+          failed         pp4.tp2.d0: the KV cache does not fit beside the weights
+                         (kv-too-small)
+                         try: a larger mem-fraction-static, or a layout that splits the
+                         layers further (pp-size)
           note           pp4.tp2.d0: link to k26 lost for 4 s, state read again
           host           production is back: sglang-k26.service is ready again, after
                          398 s
@@ -105,6 +109,8 @@ def test_a_simulated_night_with_assumed_lengths_in_120_columns(read: Read) -> No
           at C=32        pp8.d0, 362 tok/s steady: highest measured (one launch, not confirmed)
                          steady +38.3 %, whole +40.0 % over pp8.d8
                          production was not measured at C=32: no comparison
+          failed         pp4.tp2.d0: the KV cache does not fit beside the weights (kv-too-small)
+                         try: a larger mem-fraction-static, or a layout that splits the layers further (pp-size)
           note           pp4.tp2.d0: link to k26 lost for 4 s, state read again
           host           production is back: sglang-k26.service is ready again, after 398 s
           next           tune show 7f3c --trial pp4.tp2.d0 --journal
@@ -177,7 +183,10 @@ def test_levels_without_a_number_say_why(read: Read) -> None:
           at C=32        no config has a figure there
           failed         pp8.d0 C=16: 16 of 16 requests failed: refused (16)
           invalid        pp8.d0 C=32: 1 of 64 answers shorter than asked for
-          failed         pp8.d0: kv-too-small under load
+          failed         pp8.d0: under load: the KV cache does not fit beside the
+                         weights (kv-too-small)
+                         try: a larger mem-fraction-static, or a layout that splits the
+                         layers further (pp-size)
           host           k26: sglang-k26.service serves, same argv as before
           next           tune sweep sweeps/k26_pp.yaml --resume 7f3c
                          tune show 7f3c --trial pp8.d0 --journal

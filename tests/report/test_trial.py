@@ -97,6 +97,9 @@ def test_a_config_that_did_not_start(history: RunHistory) -> None:
           pp4.tp2.d0.l1 did not become ready: the KV cache does not fit beside the
           weights (kv-too-small)
           after          371 s
+          shown by       Scheduler hit an exception
+                         Memory pool size is too small
+          blame          the config: it cannot run here, and is not started again
           try            a larger mem-fraction-static, or a layout that splits the
                          layers further (pp-size)
           journal        tune show 7f3c --trial pp4.tp2.d0 --journal
@@ -110,10 +113,11 @@ def test_the_journal_of_what_failed_cannot_drive_the_terminal(history: RunHistor
           pp4.tp2.d0.l1 did not become ready: the KV cache does not fit beside the
           weights (kv-too-small)
           after          371 s
+          blame          the config: it cannot run here, and is not started again
           try            a larger mem-fraction-static, or a layout that splits the
                          layers further (pp-size)
-          | Memory pool size is too small
           | Scheduler hit an exception
+          | Memory pool size is too small
     """)
     healthy = trial.find_trial(history, "pp8.d0")
     assert trial.journal_text(history, [healthy]).splitlines()[0].startswith("k26_pp · run 7f3c · no launch failed")

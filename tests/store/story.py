@@ -241,7 +241,7 @@ class Story:
             verdict="infeasible",
             explanation="the KV cache does not fit beside the weights",
             next_step="a larger mem-fraction-static, or a layout that splits the layers further (pp-size)",
-            evidence=("Memory pool size is too small", "\x1b[31mScheduler hit an exception\x1b[0m"),
+            evidence=("\x1b[31mScheduler hit an exception\x1b[0m", "Memory pool size is too small"),
             seconds=371.0,
         )
 

@@ -103,7 +103,7 @@ def test_a_launch_keeps_what_explains_its_numbers(store: Store) -> None:
     assert (first.ready_s, first.phases) == (412.0, {"load": 371.0, "graphs": 33.0, "warm-up": 8.0})
     assert (failed.failure_class, failed.verdict, failed.failed_after_s) == ("kv-too-small", "infeasible", 371.0)
     assert failed.evidence is not None
-    assert failed.evidence[0] == "Memory pool size is too small"
+    assert failed.evidence[-1] == "Memory pool size is too small"
 
 
 def test_a_level_keeps_its_figures_its_records_and_its_readings(store: Store) -> None:
