@@ -113,6 +113,7 @@ class HostRecord:
     boot_id: str
     state: Literal["production", "temporary"]
     production: Mapping[str, Any] = field(default_factory=dict)
+    rebooted: bool = False  # since it was written: the hold and the trial ended with that
 
 
 @dataclass(frozen=True, kw_only=True)

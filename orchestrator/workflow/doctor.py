@@ -278,4 +278,5 @@ def _held(record: HostRecord, clock: Clock) -> Hold:
         until=record.deadline,
         is_over=over,
         is_temporary=record.state == "temporary",
+        rebooted=record.rebooted,
     )

@@ -239,6 +239,14 @@ def test_port_and_record() -> None:
     assert of_service(hold=held, production=stopped) == of_service(hold=held)
 
 
+def test_a_hold_that_a_reboot_ended_is_judged_by_what_runs_now() -> None:
+    ended = Hold(owner="me", run="7f3c", until="2026-11-30T07:00:00Z", is_over=True, is_temporary=True, rebooted=True)
+    words = "a reboot ended the hold of me, run 7f3c"
+    assert of_service(hold=ended) == []  # nothing to be done: findings that are well are not shown here
+    down = Production(load="loaded", active="inactive", enabled="disabled", needs_reload=False)
+    assert ("fault", f"{words}, and sglang-k26.service is inactive") in of_service(hold=ended, production=down)
+
+
 def test_engine_and_model() -> None:
     engine = K26.engines[0]
     assert of_service(engines=(replace(engine, version="0.5.20"),)) == [

@@ -102,6 +102,9 @@ def test_a_reboot_in_mid_trial_ends_with_production(line: Line, going: list[Goin
     assert run.wait() in {4, 7, 10}
     line.wait_for_production()
     assert line.host.sh("ls /run/systemd/system").find(TRIAL) < 0
+    said = " ".join(line.tune("doctor", check=None).stdout.split())
+    assert "a reboot ended the hold of" in said
+    assert "production came back with it: the next run clears its record" in said
 
 
 def test_the_host_restores_alone_when_the_ops_box_has_died(gpu1: BedHost, tmp_path: Path, going: list[Going]) -> None:

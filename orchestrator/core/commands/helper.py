@@ -210,7 +210,7 @@ def _nothing(_: Mapping[str, Any]) -> None:
 def record_from(told: Mapping[str, Any]) -> HostRecord:
     """The host record as others may see it, from what the helper says or keeps."""
     names = ("service", "owner", "run", "purpose", "since", "deadline", "boot_id", "state", "production")
-    return HostRecord(**{name: told[name] for name in names})
+    return HostRecord(**{name: told[name] for name in names}, rebooted=told.get("rebooted", False))
 
 
 def holder_from(told: Mapping[str, Any]) -> Holder:

@@ -146,13 +146,14 @@ class Production:
 
 @dataclass(frozen=True, kw_only=True)
 class Hold:
-    """The host record: who holds the service. ``is_over``: its deadline has passed."""
+    """The host record: who holds the service. ``is_over``: its deadline has passed. ``rebooted``: so it has ended."""
 
     owner: str
     run: str
     until: str
     is_over: bool
     is_temporary: bool
+    rebooted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

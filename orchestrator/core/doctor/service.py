@@ -148,6 +148,19 @@ def _port(facts: Service) -> Iterator[Row]:
         yield "fault", text, "end it, or give the service another port: a trial could not listen"
 
 
+def _ended_by_reboot(facts: Service, host: str, whose: str) -> Row:
+    """The record stays until the next run takes it over; what counts is what the reboot has started."""
+    seen = facts.production
+    if seen is None or seen.active in {"active", "activating", "reloading"}:
+        back = "; production came back with it" if seen is not None else ""
+        return "ok", f"a reboot ended the hold of {whose}{back}: the next run clears its record", None
+    return (
+        "fault",
+        f"a reboot ended the hold of {whose}, and {facts.unit} is {seen.active}",
+        f"ssh {host} sudo systemctl start {facts.unit}, if it is meant to serve; the next run clears the record",
+    )
+
+
 def _hold(facts: Service, host: str) -> Iterator[Row]:
     hold = facts.hold
     if hold is None:
@@ -155,7 +168,9 @@ def _hold(facts: Service, host: str) -> Iterator[Row]:
             yield "ok", "nobody holds it", None
         return
     whose = f"{hold.owner}, run {hold.run}"
-    if not hold.is_over:
+    if hold.rebooted:
+        yield _ended_by_reboot(facts, host, whose)
+    elif not hold.is_over:
         away = "production is away" if hold.is_temporary else "production is in place"
         yield "warning", f"held by {whose} until {hold.until}; {away}", "wait for it: a sweep would be refused"
     else:

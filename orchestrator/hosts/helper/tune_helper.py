@@ -733,9 +733,11 @@ def folder_of(request: Request) -> str:
 
 
 def record_(request: Request) -> Answer:
-    """Who holds the service."""
+    """Who holds the service; ``rebooted``: a reboot has ended that hold, and what it had left."""
     record = read(folder_of(request))
-    return {"record": None if record is None else shown(record)}
+    if record is None:
+        return {"record": None}
+    return {"record": {**shown(record), "rebooted": record["boot_id"] != read_clock().boot}}
 
 
 def look(unit: str, port: int) -> Answer:
