@@ -15,7 +15,7 @@ grid:
   case:
     - {pp-async-batch-depth: 0, mem-fraction-static: 0.92, TUNE_SIM_GPU_FAULT: ""}
     - {pp-async-batch-depth: 1, mem-fraction-static: 0.92, TUNE_SIM_GPU_FAULT: throttled}
-workload: {prompts: [quicksort], output-tokens: {fixed: 400}, concurrency: [4], requests-per-stream: 8}
+workload: {prompts: [quicksort], output-tokens: {fixed: 2000}, concurrency: [4], requests-per-stream: 8}
 reference: none
 order: as-listed
 """
