@@ -177,11 +177,12 @@ ROWS: tuple[Row, ...] = (
         pattern=r"scheduler died during initialization|scheduler is dead|[Ss]ubprocess .*crashed with exit code",
         verdict="unknown",
         explanation="a scheduler process died",
-        next_step="the first traceback in the journal; exit code -9 without one points at the kernel log",
+        next_step="the first traceback in the journal that does not speak of a peer; a death without one (exit code -9)"
+        " points at the kernel log",
     ),
     Row(
         name="generic",
-        pattern=r"Scheduler hit an exception|Received sigquit from a child process",
+        pattern=r"Scheduler hit an exception|Received sigquit from a child process|SIGQUIT received\. .*child failed",
         verdict="unknown",
         explanation="a child process of the engine failed",
         next_step="the first traceback in the journal",

@@ -31,6 +31,8 @@ class Failure:
 
 
 _COMPILED = tuple((row, re.compile(row.pattern)) for row in ROWS)
+_CHILD_DIED = next(row for row in ROWS if row.name == "child-died")
+_PEER_LOST = re.compile(r"Connection (closed|reset) by peer|caused by a remote worker crashing")
 _HOST_OOM = next(row for row in ROWS if row.name == "host-oom")
 _OWN = frozenset(row.name for row in ROWS if row.is_own)
 _ANY = re.compile("|".join(f"(?:{row.pattern})" for row in ROWS))
@@ -48,7 +50,7 @@ _STAGE_MARKS: tuple[tuple[re.Pattern[str], Stage], ...] = (
 _STOPPING = re.compile(r"Stopping (\S+\.service - |tune trial )")
 
 # What a clean stop of SGLang ends with, by the dozen: extensions that count what Python left unfreed.
-_NOISE = re.compile(r"nanobind: (leaked|this is likely)| - leaked | - \.\.\. skipped remainder")
+_NOISE = re.compile(r"nanobind: (leaked|this is likely)| - leaked | - \.\.\. skipped remainder|See https://nanobind")
 
 
 def stages(lines: Sequence[str], began: Stage = "start") -> tuple[Stage, ...]:
@@ -85,8 +87,16 @@ def from_journal(lines: Sequence[str], *, terminal_only: bool = False, began: St
             continue
         for number, line in enumerate(lines):
             if where[number] in row.stages and pattern.search(line):
-                return _failure(row, _around(lines, number))
+                return _of_the_first(_failure(row, _around(lines, number)))
     return None
+
+
+def _of_the_first(failure: Failure) -> Failure:
+    """Of a pipeline the ranks that are left raise what they hear of the one that died: theirs is not the cause."""
+    if failure.name != "generic" or not any(_PEER_LOST.search(line) for line in failure.evidence[-1:]):
+        return failure
+    explanation = f"{_CHILD_DIED.explanation}; what the journal shows is another that lost contact with it"
+    return replace(_failure(_CHILD_DIED, failure.evidence), explanation=explanation)
 
 
 def from_end(lines: Sequence[str], unit: UnitState, *, began: Stage = "start") -> Failure:

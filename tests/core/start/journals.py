@@ -26,6 +26,7 @@ OOM = (
     " which 611.06 MiB is free. Process 4711 has 94.36 GiB memory in use."
 )
 OOM_OLD = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 448.00 MiB (GPU 3; 94.97 GiB)"
+QUIT = "[2026-11-30 03:20:11] SIGQUIT received. signum=None, frame=None. It usually means one child failed."  # 0.5.23
 WRAPPER = "Received sigquit from a child process. It usually means the child failed."
 
 
@@ -175,9 +176,12 @@ CASES: dict[str, tuple[tuple[str, ...], ...]] = {
         (*TO_LOAD, "[2026-11-30 03:02:11] Rank 3 scheduler died during initialization (exit code: -11)."),
         (*TO_LOAD, "RuntimeError: Initialization failed. Please see the error messages above: scheduler is dead."),
         (*TO_SERVE, "[2026-11-30 03:20:11] Subprocess scheduler_0 crashed with exit code -9. Triggering SIGQUIT"),
+        (*TO_SERVE, *traceback("RuntimeError: [tcp/pair.cc:553] Connection closed by peer [::1]:2263."), QUIT),
     ),
     "generic": (
         (*TO_LOAD, *traceback("RuntimeError: cannot reshape tensor of 0 elements into shape [0, -1]")),
+        (*TO_LOAD, *traceback("ValueError: no"), *traceback("RuntimeError: Connection closed by peer [::1]:22."), QUIT),
         (*TO_LOAD, WRAPPER),
+        (*TO_LOAD, QUIT),
     ),
 }  # fmt: skip
