@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import secrets
@@ -22,6 +21,7 @@ from orchestrator.core.judge.client import believed
 from orchestrator.core.judge.figures import figures
 from orchestrator.core.load.levels import digest, levels, warm_up, with_nonce
 from orchestrator.core.load.prompts import PROMPTS, SAY_OK
+from orchestrator.core.nearest import nearest
 from orchestrator.core.ports import Load, LoadProgress
 from orchestrator.core.results import LevelFigures
 from orchestrator.core.units import SIMULATED_SETTING
@@ -114,8 +114,8 @@ def _prompts(names: tuple[str, ...], faults: list[str]) -> tuple[Prompt, ...]:
         return tuple(prompt for prompt in PROMPTS.values() if prompt is not SAY_OK)
     for name in names:
         if name not in PROMPTS:
-            near = difflib.get_close_matches(name, PROMPTS, 1)
-            hint = f'did you mean "{near[0]}"?' if near else f"accepted: {', '.join(PROMPTS)}"
+            near = nearest(name, PROMPTS)
+            hint = f'did you mean "{near}"?' if near else f"accepted: {', '.join(PROMPTS)}"
             faults.append(f'--prompt: unknown prompt "{name}"\n    {hint}')
     return tuple(PROMPTS[name] for name in names if name in PROMPTS)
 
@@ -143,9 +143,16 @@ def _proven_model(engine: HttpEngine, url: str) -> str:
     """The model's name, once the endpoint has generated a token for us."""
     model = engine.model_name()
     if model is None:
+        asked = engine.ask_tokens(timeout_s=10.0)
+        if asked.status is None:
+            raise BenchFault(
+                f"{url} does not answer: {asked.detail}",
+                cause="no server listens there (any more, or yet), or something between here and it is in the way",
+                remedy="check address and port; on the machine itself: ss -ltnp shows who listens",
+            )
         raise BenchFault(
             f"{url} does not say which model it serves",
-            cause="nothing listens there, or it is no OpenAI-compatible endpoint: /v1/models lists nothing",
+            cause="it is no OpenAI-compatible endpoint, or wants a key: /v1/models lists nothing",
             remedy="check the address and the API key, or name the model with --model",
         )
     probe = engine.ask_tokens(timeout_s=120.0)

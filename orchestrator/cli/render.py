@@ -20,10 +20,11 @@ def render(ctx: click.Context, sweep_file: Path, slug: str) -> None:
     \b
     tune render sweeps/k26_pp.yaml pp8.d0
     """
+    from orchestrator.core.nearest import nearest  # noqa: PLC0415
     from orchestrator.core.plan.grid import expand  # noqa: PLC0415 - start-up time of `tune --help`, here and below
     from orchestrator.core.start.render import render_unit  # noqa: PLC0415
     from orchestrator.errors import InputRefused  # noqa: PLC0415
-    from orchestrator.project import Project, nearest  # noqa: PLC0415
+    from orchestrator.project import Project  # noqa: PLC0415
 
     project = Project.open(current_folder(ctx))
     sweep = project.sweep(sweep_file)

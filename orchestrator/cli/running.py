@@ -25,13 +25,14 @@ from orchestrator.cli.terminal import width
 from orchestrator.cli.transcript import Transcript
 from orchestrator.cli.wiring import REDACTOR, pretended_doors, real_doors
 from orchestrator.core.history import RunHistory
+from orchestrator.core.nearest import nearest
 from orchestrator.core.plan.estimate import LaunchTimes, ends_at
 from orchestrator.core.plan.plan import Plan, plan
 from orchestrator.core.ports import Activity, Doors
 from orchestrator.core.resume import Past, may_go_on, past, unfinished
 from orchestrator.core.sweep import Sweep
 from orchestrator.errors import BadAnswer, InputRefused, Locked, TuneError
-from orchestrator.project import Project, nearest
+from orchestrator.project import Project
 from orchestrator.report.plan import plan_text
 from orchestrator.report.progress import Outlook
 from orchestrator.report.show import run_text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -14,21 +15,42 @@ if TYPE_CHECKING:
     from orchestrator.store import Store
 
 
+_FORMS = "tune.show.forms"
+
+
+def _form(name: str, what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """An option that says how a run is shown; all that were given are remembered, for only one can be meant."""
+
+    def remember(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
+        if is_given:
+            ctx.meta.setdefault(_FORMS, []).append(name)
+
+    return click.option(f"--{name}", is_flag=True, expose_value=False, callback=remember, help=what)
+
+
+def _one_form(ctx: click.Context) -> str | None:
+    from orchestrator.errors import InputRefused  # noqa: PLC0415
+
+    forms = ctx.meta.get(_FORMS, [])
+    if len(forms) > 1:
+        given = " and ".join(f"--{form}" for form in forms)
+        raise InputRefused(f"{given} are different ways to show a run", remedy="give one of them")
+    return forms[0] if forms else None
+
+
 @click.command()
 @click.argument("run", required=False, shell_complete=runs)
-@click.option("--json", "form", flag_value="json", help="Everything recorded, as JSON.")
-@click.option("--csv", "form", flag_value="csv", help="One row a load point, as CSV.")
-@click.option("--levels", "form", flag_value="levels", help="Every load point in a line of its own.")
-@click.option("--sweep", "form", flag_value="sweep", help="The sweep file as it was when the run began.")
-@click.option("--journal", "form", flag_value="journal", help="The journal lines of what failed.")
-@click.option("--unit", "form", flag_value="unit", help="The unit that was installed (with --trial).")
-@click.option(
-    "--raw", "form", flag_value="raw", help="A load point's figures traced to its requests (--trial, --level)."
-)
+@_form("json", "Everything recorded, as JSON.")
+@_form("csv", "One row a load point, as CSV.")
+@_form("levels", "Every load point in a line of its own.")
+@_form("sweep", "The sweep file as it was when the run began.")
+@_form("journal", "The journal lines of what failed.")
+@_form("unit", "The unit that was installed (with --trial).")
+@_form("raw", "A load point's figures traced to its requests (--trial, --level).")
 @click.option("--trial", metavar="SLUG", help="Only this config, close up.")
 @click.option("--level", metavar="C", help="The load point for --raw: a concurrency, or its name (c16.r2).")
 @click.pass_context
-def show(ctx: click.Context, run: str | None, form: str | None, trial: str | None, level: str | None) -> None:
+def show(ctx: click.Context, run: str | None, trial: str | None, level: str | None) -> None:
     """Show the results of RUN: its id, the beginning of one, or the latest run when left out.
 
     \b
@@ -41,6 +63,7 @@ def show(ctx: click.Context, run: str | None, form: str | None, trial: str | Non
     from orchestrator.errors import InputRefused  # noqa: PLC0415
     from orchestrator.store import Store  # noqa: PLC0415 - start-up time of `tune --help`
 
+    form = _one_form(ctx)
     with Store.open(state_folder(ctx), create=False) as store:
         history = store.read(run)
         if level is not None and form != "raw":
@@ -73,7 +96,7 @@ def _text(history: RunHistory, form: str | None, slug: str | None) -> str:
     from orchestrator.report import export, show, trial  # noqa: PLC0415
 
     chosen = trial.find_trial(history, slug) if slug is not None else None
-    if form in {"json", "csv", "sweep"} and chosen is not None:
+    if form in {"json", "csv", "sweep", "levels"} and chosen is not None:
         raise InputRefused(f"--{form} is of the whole run", remedy="leave --trial out")
     match form:
         case "json":

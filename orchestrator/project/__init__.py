@@ -11,14 +11,15 @@ from pathlib import Path
 
 import orchestrator
 from orchestrator.core.inventory import Inventory
+from orchestrator.core.nearest import nearest
 from orchestrator.core.sweep import Sweep
 from orchestrator.errors import InputRefused
 from orchestrator.project.document import Document, read_document
-from orchestrator.project.faults import Faults, did_you_mean, nearest
+from orchestrator.project.faults import Faults, did_you_mean
 from orchestrator.project.inventory import read_inventory
 from orchestrator.project.sweep import read_sweep
 
-__all__ = ["Project", "nearest", "shipped"]
+__all__ = ["Project", "shipped"]
 
 INVENTORY = "inventory.yaml"
 

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from orchestrator.project.document import Document, Place, dotted
-from orchestrator.project.faults import Fault, Faults, did_you_mean, nearest
+from orchestrator.core.nearest import nearest
+from orchestrator.project.document import Document, Node, Place, Scalar, dotted
+from orchestrator.project.faults import Fault, Faults, did_you_mean
 from orchestrator.project.shapes import Shape
 from orchestrator.project.words import NOT_YET, Misread, shown
 
@@ -33,7 +34,7 @@ def validate(shape: type[Model], document: Document, faults: Faults) -> Model:
                 if detail["type"] == "extra_forbidden":
                     _add_unknown_key(shape, document, loc, faults)
                 else:
-                    faults.add(_fault(document, loc, detail))
+                    faults.add(_fault(shape, document, loc, detail))
             told.extend(_take_out(data, tuple(detail["loc"])) for detail in error.errors(include_url=False))
 
 
@@ -63,7 +64,7 @@ def _take_out(data: dict[str, Any], loc: Place) -> Place:
     return place
 
 
-def _fault(document: Document, loc: Place, detail: Any) -> Fault:
+def _fault(shape: type[Shape], document: Document, loc: Place, detail: Any) -> Fault:
     line = document.line(loc)
     node = document.node(loc)
     place = loc
@@ -75,7 +76,29 @@ def _fault(document: Document, loc: Place, detail: Any) -> Fault:
         text = error.problem or f"read {shown(node)}; accepted: {error.accepted}"
         return Fault(document.name, line, dotted(place), text, hint=error.hint)
     accepted = {"list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping"}.get(detail["type"])
-    return Fault(document.name, line, dotted(place), f"read {shown(node)}; accepted: {accepted or detail['msg']}")
+    read, hint = shown(node), _instead(str(loc[-1]), node)
+    if detail["type"] == "model_type":
+        holder = _shape_at(shape, loc)
+        meant = holder.meant(str(node)) if isinstance(node, Scalar) and node.value is not None else None
+        hint = f"did you mean {loc[-1]}: {meant}?" if meant else hint
+        read = "a value, which is not shown here" if holder.is_secret else read
+    return Fault(document.name, line, dotted(place), f"read {read}; accepted: {accepted or detail['msg']}", hint=hint)
+
+
+# What mappings of names to values, and the one list, look like: they are no shapes that could say it themselves.
+_LOOKS = {
+    "engines": 'write a version and its folder: engines: {"0.5.23": /opt/sglang-0.5.23}',
+    "environment": "write NAME: value, each on a line of its own",
+    "flags": "write NAME: value, each on a line of its own",
+    "grid": "write NAME: [value, value], each on a line of its own",
+    "slo": "write a figure and its limit: slo: {ttft_p95: 5s}",
+    "output-tokens": "a number, or one of {around: N}, {fixed: N}, {natural: N}, {listed: {C: [N, …]}}",
+    "where": 'write expressions: where: ["pp_size * tp_size == gpus"]',
+}
+
+
+def _instead(key: str, node: Node | None) -> str | None:
+    return None if isinstance(node, Scalar) and node.value is None else _LOOKS.get(key)
 
 
 def _add_unknown_key(shape: type[Shape], document: Document, loc: Place, faults: Faults) -> None:

@@ -143,7 +143,7 @@ def _text(name: str, content: bytes) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         what = f"is not UTF-8 text: byte 0x{content[error.start]:02x} at offset {error.start}"
-        raise _Unreadable(Fault(name, line, "", what)) from None
+        raise _Unreadable(Fault(name, line, "", what, hint="save the file as UTF-8")) from None
     control = _CONTROL.search(text)
     if control:
         line = text.count("\n", 0, control.start()) + 1
@@ -243,6 +243,8 @@ class _Reader:
                 raise self._unreadable(_line(event), "a key is a list or a mapping; keys are plain words")
             key = event.value
             line = _line(event)
+            if key == "<<" and event.style is None:
+                raise self._unreadable(line, "<<: merge keys are not read; write it out")
             here = (*path, key)
             value = self._node(next(self._events), here)
             if key in mapping:

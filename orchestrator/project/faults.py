@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from orchestrator.errors import InputRefused
@@ -61,12 +59,6 @@ class Faults:
         ordered = sorted(self._found, key=lambda fault: (files.index(fault.file), fault.line or 0))
         count = "1 fault" if len(ordered) == 1 else f"{len(ordered)} faults"
         raise InputRefused(f"{count}. Nothing has been touched.", faults=[str(fault) for fault in ordered])
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word a person most probably meant, or None."""
-    match = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return match[0] if match else None
 
 
 def did_you_mean(word: str | None) -> str | None:

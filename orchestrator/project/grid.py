@@ -27,9 +27,7 @@ class _Reader:
         """One axis, or None when nothing of it can be used."""
         place: Place = ("grid", name)
         if not isinstance(node, list):
-            hint = (
-                f"one value is no axis; under flags it is fixed: {name}: {node}" if isinstance(node, Scalar) else None
-            )
+            hint = _no_axis(name, node) if isinstance(node, Scalar) else None
             self._fault(place, dotted(place), f"read {shown(node)}; accepted: a list of values", hint)
             return None
         if not 1 <= len(node) <= MAX_POINTS:
@@ -162,6 +160,16 @@ class _Reader:
 
     def _fault(self, place: Place, path: str, text: str, hint: str | None = None) -> None:
         self.faults.add(Fault(self.document.name, self.document.line(place), path or "grid", text, hint=hint))
+
+
+def _no_axis(name: str, node: Scalar) -> str:
+    """What to write instead of a single value: a list of what it seems to list, or a fixed setting."""
+    words = node.text.replace(",", " ").split()
+    if len(words) > 1:
+        return f"did you mean {name}: [{', '.join(words)}]?"
+    if name == ENGINE:
+        return f'one version alone is a list too: {name}: ["{node}"]'
+    return f"one value is no axis; under {'environment' if name.isupper() else 'flags'} it is fixed: {name}: {node}"
 
 
 def _point(settings: Iterable[Setting]) -> Point:

@@ -9,10 +9,11 @@ from packaging.version import InvalidVersion, Version
 from orchestrator.core.config import FlagValue
 from orchestrator.core.flags import SECRET
 from orchestrator.core.inventory import HostEntry, Inventory, Model, SecretRef, ServiceEntry, Startup
+from orchestrator.core.nearest import nearest
 from orchestrator.project import shapes
 from orchestrator.project.checked import missing, validate
 from orchestrator.project.document import Document, Mention, Place, dotted, read_text
-from orchestrator.project.faults import Fault, Faults, did_you_mean, nearest
+from orchestrator.project.faults import Fault, Faults, did_you_mean
 from orchestrator.project.model import read_model
 from orchestrator.project.settings import foreign_flags, read_environment, read_flags
 from orchestrator.project.words import ENVIRONMENT_NAME, HOST_NAME, ONE_NAME

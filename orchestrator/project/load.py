@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.core.load.prompts import PROMPTS
+from orchestrator.core.nearest import nearest
 from orchestrator.core.workload import Lengths, Prompt, Workload
 from orchestrator.project import shapes
 from orchestrator.project.checked import missing
 from orchestrator.project.document import Document, Mention, Place, Scalar, dotted, read_text
-from orchestrator.project.faults import Fault, Faults, did_you_mean, nearest
+from orchestrator.project.faults import Fault, Faults, did_you_mean
 from orchestrator.project.words import NOT_YET, shown
 
 MAX_PROMPTS = 10_000

@@ -14,11 +14,11 @@ from orchestrator.core.flags import (
     ValueRefused,
     canonical,
     find,
+    meant_by,
     names,
     read_value,
     setting,
 )
-from orchestrator.core.flags import nearest as nearest_flag
 from orchestrator.core.flags.variables import is_variable, why_not_tuned
 from orchestrator.core.nearest import slip_of
 from orchestrator.core.sweep import ENGINE
@@ -41,7 +41,7 @@ def known(document: Document, place: Place, faults: Faults) -> Flag | Tunable | 
     name = str(place[-1])
     found = find(name)
     if found is None:
-        hint = ENGINE_AXIS if name == ENGINE else did_you_mean(nearest_flag(name))
+        hint = ENGINE_AXIS if name == ENGINE else meant_by(name)
         faults.add(Fault(document.name, document.line(place), dotted(place[:-1]), f'unknown flag "{name}"', hint=hint))
     return found
 

@@ -7,6 +7,7 @@ they are refused as such, never ignored.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
@@ -28,6 +29,7 @@ from orchestrator.project.words import (
     one_or_many,
     pattern,
     switch,
+    time_of_day,
     whole,
 )
 
@@ -49,10 +51,20 @@ class Shape(BaseModel):
     not_yet: ClassVar[frozenset[str]] = frozenset()
     needed: ClassVar[tuple[str, ...]] = ()  # keys that the readers tell as missing
     hints: ClassVar[Hints] = {}
+    bare: ClassVar[str | None] = None  # the key that a single value in place of the mapping most probably means
+    instead: ClassVar[str | None] = None  # what to write in its place where that is no question of the value
+    is_secret: ClassVar[bool] = False  # what stands in place of the mapping is never shown
+
+    @classmethod
+    def meant(cls, text: str) -> str | None:
+        """What a single value in place of the mapping should be written as: ``{count: 8}``."""
+        return f"{{{cls.bare}: {text}}}" if cls.bare else cls.instead
 
 
 class Gpus(Shape):
     """`gpus` of a host: what plans made offline need to know."""
+
+    bare = "count"
 
     count: Annotated[int | None, BeforeValidator(whole(1, 1024))] = None
     memory: Annotated[float | None, BeforeValidator(gibibytes(1.0, 4096.0))] = None  # GiB of one card
@@ -61,6 +73,7 @@ class Gpus(Shape):
 class Host(Shape):
     """One entry under `hosts`."""
 
+    instead = "{gpus: {count: 8}}"
     not_yet = frozenset({"nodes"})
     hints = dict.fromkeys(
         ("hostname", "address", "user", "port", "identity-file", "key", "password", "proxy-jump"), _SSH
@@ -81,12 +94,16 @@ class ModelFile(Shape):
     """`model` of a service: where the model's config.json is."""
 
     needed = ("config",)
+    bare = "config"
 
     config: Text | None = None
 
 
 class Secret(Shape):
     """Where one secret value is found; never the value."""
+
+    is_secret = True
+    instead = "{file: PATH} or {env: NAME}"
 
     file: Text | None = None
     env: Text | None = None
@@ -97,6 +114,8 @@ class Secret(Shape):
 
 class Startup(Shape):
     """How long a start may take, in all and without progress."""
+
+    bare = "timeout"
 
     timeout: Wait = 3600.0
     no_progress: Wait = 900.0
@@ -164,6 +183,7 @@ class Load(Shape):
     """The `workload` of a sweep."""
 
     needed = ("prompts", "output-tokens", "concurrency")
+    hints: ClassVar[Hints] = dict.fromkeys(("max-tokens", "max-output-tokens"), "did you mean output-tokens?")
     not_yet = frozenset({"rate", "rates", "trace", "input-tokens", "token-ids", "mix", "slo", "think-time"})
 
     name: Name = "default"
@@ -185,6 +205,7 @@ class Repeats(Shape):
     """`repeats` of a sweep."""
 
     not_yet = frozenset({"confirm"})
+    bare = "per-level"
 
     per_level: Few = 1
     launches: Few = 1
@@ -194,6 +215,7 @@ class At(Shape):
     """The load point that configs are compared at."""
 
     not_yet = frozenset({"rate"})
+    bare = "concurrency"
 
     concurrency: Concurrency | None = None
 
@@ -202,6 +224,11 @@ class Objective(Shape):
     """`objective` of a sweep."""
 
     not_yet = frozenset({"minimize", "pareto"})
+
+    @classmethod
+    def meant(cls, text: str) -> str | None:
+        """The throughput to be maximised, the usual one when the word is another."""
+        return f"{{maximize: {text if text == 'whole_tok_s' else 'steady_tok_s'}}}"
 
     maximize: Annotated[str, BeforeValidator(choice("steady_tok_s", "whole_tok_s"))] = "steady_tok_s"
     at: At = At()
@@ -213,8 +240,16 @@ class Budget(Shape):
 
     not_yet = frozenset({"launches", "configs", "gpu-hours", "cost"})
 
+    @classmethod
+    def meant(cls, text: str) -> str | None:
+        """``{until: "07:00"}`` of a time of day, ``{hours: 8}`` of a length."""
+        until = None if text.isdecimal() else time_of_day(text)
+        hours = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:h|hours?)?", text)
+        return f'{{until: "{until}"}}' if until else f"{{hours: {hours[1]}}}" if hours else None
+
     until: Annotated[
-        str | None, BeforeValidator(pattern(r"([01][0-9]|2[0-3]):[0-5][0-9]", 'a time of day such as "07:00"'))
+        str | None,
+        BeforeValidator(pattern(r"([01][0-9]|2[0-3]):[0-5][0-9]", 'a time of day such as "07:00"', mended=time_of_day)),
     ] = None
     hours: Annotated[float | None, BeforeValidator(decimal(0.01, 1000))] = None
 

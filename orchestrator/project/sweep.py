@@ -8,13 +8,14 @@ from pathlib import Path
 
 from orchestrator.core.config import FlagValue
 from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.nearest import nearest
 from orchestrator.core.plan.grid import check_where, read_where
 from orchestrator.core.plan.where import WhereRefused
 from orchestrator.core.sweep import Axis, Budget, Objective, Repeats, Sweep
 from orchestrator.project import shapes
 from orchestrator.project.checked import missing, validate
 from orchestrator.project.document import Document, Place, dotted
-from orchestrator.project.faults import Fault, Faults, did_you_mean, nearest
+from orchestrator.project.faults import Fault, Faults, did_you_mean
 from orchestrator.project.grid import read_grid
 from orchestrator.project.load import read_workload
 from orchestrator.project.settings import read_environment, read_flags

@@ -14,8 +14,9 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BeforeValidator
 
+from orchestrator.core.nearest import nearest
 from orchestrator.project.document import Node, Scalar
-from orchestrator.project.faults import did_you_mean, nearest
+from orchestrator.project.faults import did_you_mean
 
 NOT_YET = "not honoured yet"
 ENGINE_AXIS = 'versions are an axis: grid: {engine: ["0.5.20", "0.5.23"]}; one of them alone will do'
@@ -107,13 +108,33 @@ def duration(least_s: float, most_s: float = LONGEST_S) -> Reader[float]:
         parts = _DURATION.findall(scalar.text)
         if not parts or "".join(number + unit for number, unit in parts) != scalar.text:
             is_bare = isinstance(scalar.value, int | float) and not isinstance(scalar.value, bool)
-            raise Misread(accepted, hint=did_you_mean(f"{scalar.text}s") if is_bare else None)
+            raise Misread(accepted, hint=did_you_mean(f"{scalar.text}s" if is_bare else _shorter_units(scalar.text)))
         seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
         if not least_s <= seconds <= most_s:
             raise Misread(f"a duration from {least_s:g}s to {most_s:g}s")
         return seconds
 
     return Reader(read, DURATION)
+
+
+def _shorter_units(text: str) -> str | None:
+    """``60 min`` as ``60m``; None when the text is no length of time in words either."""
+    short = text.lower()
+    for words, unit in ((r"h(ou)?rs?", "h"), (r"min(ute)?s?", "m"), (r"sec(ond)?s?", "s")):
+        short = re.sub(rf"(?<=[0-9 ]){words}\b", unit, short)
+    short = short.replace(" ", "")
+    return short if re.fullmatch(DURATION["pattern"], short) else None
+
+
+def time_of_day(text: str) -> str | None:
+    """``07:00`` of what people and other YAML readers make of a time of day: ``7:00``, ``7 am``, 420."""
+    found = re.fullmatch(r"(\d{1,2})(?:[:.h](\d{2}))?(?::00)? ?([ap]m)?", text.strip().lower())
+    if found and (found[2] or found[3]):
+        hour = int(found[1]) % (12 if found[3] else 100) + (12 if found[3] == "pm" else 0)
+        return f"{hour:02}:{found[2] or '00'}" if hour < 24 and int(found[2] or 0) < 60 else None
+    if text.isdecimal() and 60 <= int(text[:5]) < 24 * 60:  # YAML 1.1 reads 7:00 as seven times sixty
+        return f"{int(text) // 60:02}:{int(text) % 60:02}"
+    return None
 
 
 def gibibytes(least_gib: float, most_gib: float) -> Reader[float]:
@@ -146,14 +167,18 @@ def text(node: Any) -> str:
     return scalar.text
 
 
-def pattern(expression: str, accepted: str) -> Reader[str]:
-    """A reader of text that matches a regular expression whole; ``accepted`` says it in words."""
+def pattern(expression: str, accepted: str, *, mended: Callable[[str], str | None] = lambda _: None) -> Reader[str]:
+    """A reader of text that matches a regular expression whole; ``accepted`` says it in words.
+
+    ``mended`` makes of a text that does not match what was probably meant, or None.
+    """
     compiled = re.compile(expression)
 
     def read(node: Any) -> str:
         scalar = _scalar(node, accepted)
         if scalar.value is None or not compiled.fullmatch(scalar.text):
-            raise Misread(accepted)
+            meant = mended(scalar.text)
+            raise Misread(accepted, hint=did_you_mean(meant) if meant and compiled.fullmatch(meant) else None)
         return scalar.text
 
     anchored = expression.replace(r"\Z", "$")  # JSON Schema has the regular expressions of ECMAScript
@@ -214,7 +239,14 @@ def _scalar(node: Any, accepted: str) -> Scalar:
 
 
 def _unquoted(node: Any) -> str | None:
-    """The hint for a number that was written as text: in quotes, in hexadecimal, or with an underscore."""
+    """The hint for a number that was written as text: in quotes, in hexadecimal, with separators or a unit."""
+    if re.fullmatch(r"[0-9]{1,3}(,[0-9]{3})+", node.text):
+        return f"did you mean {node.text.replace(',', '')}?"
+    if re.fullmatch(r"[0-9]+([, ]+[0-9]+)+", node.text):
+        return f"did you mean [{', '.join(re.findall('[0-9]+', node.text))}]?"
+    counted = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(k|h|hours?)", node.text.lower())
+    if counted:
+        return f"did you mean {float(counted[1]) * (1000 if counted[2] == 'k' else 1):g}?"
     try:
         return f"did you mean {int(node.text.strip(), 0)}?"
     except ValueError:
@@ -231,7 +263,9 @@ UnitName = Annotated[
     str,
     BeforeValidator(
         pattern(
-            r"(?=.{9,240}\Z)[A-Za-z0-9:_.\\-]+(@[A-Za-z0-9:_.\\-]+)?\.service", "a systemd unit name ending in .service"
+            r"(?=.{9,240}\Z)[A-Za-z0-9:_.\\-]+(@[A-Za-z0-9:_.\\-]+)?\.service",
+            "a systemd unit name ending in .service",
+            mended=lambda text: f"{text}.service",
         )
     ),
 ]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from orchestrator.core.flags.names import nearest_of
+from orchestrator.core.nearest import nearest
 
 When = Literal["start", "serve", "stop"]
 Unit = Literal["s", "share", "requests", "percent"]
@@ -249,7 +249,7 @@ def _read(word: str) -> Fault:
     name, equals, value = left.partition("=")
     kind = _BY_NAME.get(name)
     if kind is None:
-        match = nearest_of(name, _BY_NAME)
+        match = nearest(name, _BY_NAME)
         if match:
             raise FaultRefused(f"read {word}, did you mean {match}?")
         raise FaultRefused(f"read {word}, accepted: {', '.join(_BY_NAME)}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
 from orchestrator.core import adopt
 from orchestrator.core.commands import nvidia
 from orchestrator.core.commands import systemd as ask
 from orchestrator.core.inventory import HostEntry
+from orchestrator.core.nearest import nearest
 from orchestrator.core.ports import Host
 from orchestrator.errors import HostFault
 
@@ -104,5 +104,5 @@ def _elsewhere(host: Host, entry: HostEntry, unit: str) -> adopt.Elsewhere:
         host=entry.name,
         user_units=tuple(units),
         unread=tuple(sorted({path.rsplit("/.", 1)[0] for path in refused})),
-        known=tuple(difflib.get_close_matches(unit, names, n=1, cutoff=0.75)),
+        known=(near,) if (near := nearest(unit, names)) else (),
     )

@@ -136,3 +136,19 @@ def test_a_reader_that_has_seen_enough_is_no_error(project: Path) -> None:
     command = f"{sys.executable} -m orchestrator -C {project} show --json | head -c 10"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, '{\n  "run":', "")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--json", "--csv"), "--json and --csv are different ways to show a run"),
+        (("--levels", "--unit", "--sweep"), "--levels and --unit and --sweep are different ways to show a run"),
+        (("--levels", "--trial", "pp8.d0"), "--levels is of the whole run"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(
+    capsys: pytest.CaptureFixture[str], project: Path, words: tuple[str, ...], told: str
+) -> None:
+    code, out, err = tune(capsys, project, "show", *words)
+    assert (code, out) == (2, "")
+    assert err.startswith(told)

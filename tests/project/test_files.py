@@ -52,7 +52,7 @@ def _pipe(path: Path) -> None:
         ),
         (
             lambda path: path.write_bytes(b"service: k26\n\xff\xfe\x00\n"),
-            "sweeps/night.yaml:2: is not UTF-8 text: byte 0xff at offset 13",
+            "sweeps/night.yaml:2: is not UTF-8 text: byte 0xff at offset 13\n    save the file as UTF-8",
         ),
         (
             lambda path: path.write_bytes(b"service: k26\na: \x1b[31m\n"),
@@ -140,7 +140,9 @@ def read_shipped(folder: Path) -> str:
 def test_a_template_that_is_no_text(tmp_path: Path) -> None:
     project = write_project(tmp_path)
     (tmp_path / "templates" / "sglang.service.j2").write_bytes(b"\xff")
-    assert _told(project) == ["templates/sglang.service.j2:1: is not UTF-8 text: byte 0xff at offset 0"]
+    assert _told(project) == [
+        "templates/sglang.service.j2:1: is not UTF-8 text: byte 0xff at offset 0\n    save the file as UTF-8"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from orchestrator.core.flags.asked import Facts, Finding
 from orchestrator.core.flags.deployment import DEPLOYMENT, SECRET
 from orchestrator.core.flags.fit import Fit, about, check_memory, fit
 from orchestrator.core.flags.flag import Flag, FlagRefused, Tunable, ValueRefused
-from orchestrator.core.flags.names import find, names, nearest, nearest_of
+from orchestrator.core.flags.names import find, meant_by, names, nearest
 from orchestrator.core.flags.reading import ParsedArgv, UnknownWords, from_argv
 from orchestrator.core.flags.rules import check, effective
 from orchestrator.core.flags.rules.graphs import check_load
@@ -43,9 +43,9 @@ __all__ = [
     "fit",
     "from_argv",
     "largest_captured_batch",
+    "meant_by",
     "names",
     "nearest",
-    "nearest_of",
     "read_value",
     "setting",
     "slug",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-
 from orchestrator.core.flags.catalogue import FLAGS, OPTIONS, TUNABLES
+from orchestrator.core.flags.elsewhere import CALLED
 from orchestrator.core.flags.flag import Flag, Option, Tunable
+from orchestrator.core.nearest import nearest as nearest_of
 
 _FLAGS = {flag.name: flag for flag in FLAGS}
 _TUNABLES = {tunable.name: tunable for tunable in TUNABLES}
@@ -45,17 +44,20 @@ def spelled(name: str) -> Option | None:
 
 def nearest(name: str) -> str | None:
     """The canonical name most like ``name``, None when nothing is near. Abbreviations count: ``tp`` is tp-size."""
-    spelling = plain(name)
+    spelling = plain(name).lower()
     if spelling in _SHORTS:
         return _SHORTS[spelling]
     close = nearest_of(spelling, (*_FLAGS, *_ALIASES, *_OPTIONS))
     if close is not None:
         found = find(close)
         return found.name if found else None
-    return nearest_of(name.strip().upper().replace("-", "_"), _TUNABLES)
+    return nearest_of(name, _TUNABLES)
 
 
-def nearest_of(name: str, known: Iterable[str]) -> str | None:
-    """The one of ``known`` most like ``name``, None when none is near."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
-    return close[0] if close else None
+def meant_by(name: str) -> str | None:
+    """What to say of ``name``, which is none: what SGLang calls it, or the nearest there is; None for neither."""
+    called = CALLED.get(plain(name).lower())
+    if called is not None:
+        return f"SGLang calls it {called}"
+    near = nearest(name)
+    return f"did you mean {near}?" if near else None

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from orchestrator.core.config import FlagValue
 from orchestrator.core.flags.flag import Flag, FlagRefused, Tunable, ValueRefused, shown
-from orchestrator.core.flags.names import find, nearest, plain, spelled
+from orchestrator.core.flags.names import find, meant_by, plain, spelled
 from orchestrator.core.flags.versions import within
+from orchestrator.core.nearest import nearest
 
 _ON = {"on", "true", "yes"}
 _OFF = {"off", "false", "no"}
+_PERCENT = 10  # a share written as a number from here on is in percent
+_FEW = 3  # choices that are all said when a word may mean any of them
 _SUFFIXED = re.compile(r"(\d+(?:\.\d+)?)(k|M|G|T|(?:K|M|G|T)i)")
 _SCALES = {"k": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
 _BINARY_SCALES = {"Ki": 1024, "Mi": 1024**2, "Gi": 1024**3, "Ti": 1024**4}
@@ -78,8 +80,8 @@ def setting(name: str, raw: object, version: str | None = None) -> tuple[str, Fl
     """
     flag = find(name)
     if flag is None:
-        near = nearest(name)
-        raise FlagRefused([f'unknown flag "{name}"' + (f", did you mean {near}?" if near else "")])
+        meant = meant_by(name)
+        raise FlagRefused([f'unknown flag "{name}"' + (f", {meant}" if meant else "")])
     option = spelled(name)
     if isinstance(flag, Tunable) or option is None or option.becomes is None:
         value = read_value(flag, raw)
@@ -168,7 +170,8 @@ def _read_switch(name: str, raw: object) -> bool:
         return raw
     if isinstance(raw, str) and raw.lower() in _ON | _OFF:
         return raw.lower() in _ON
-    raise ValueRefused(name, raw, "on, off")
+    meant = {"1": "on", "enabled": "on", "enable": "on", "0": "off", "disabled": "off", "disable": "off"}
+    raise ValueRefused(name, raw, "on, off", meant.get(str(raw).lower()))
 
 
 def _read_int(flag: Flag, raw: object) -> int:
@@ -181,7 +184,8 @@ def _read_int(flag: Flag, raw: object) -> int:
         raise ValueRefused(flag.name, raw, accepted)
     number = raw if isinstance(raw, int) else _whole(raw, suffixes=flag.suffixes)
     if number is None or (flag.least is not None and number < flag.least):
-        raise ValueRefused(flag.name, raw, accepted)
+        grouped = isinstance(raw, str) and re.fullmatch(r"[0-9]{1,3}([,_' ][0-9]{3})+", raw.strip())
+        raise ValueRefused(flag.name, raw, accepted, re.sub(r"[^0-9]", "", str(raw)) if grouped else None)
     if flag.choices and str(number) not in flag.choices:
         raise ValueRefused(flag.name, raw, ", ".join(flag.choices))
     return number
@@ -204,10 +208,16 @@ def _read_float(flag: Flag, raw: object) -> float:
             raise ValueRefused(flag.name, raw, accepted)
         number = float(raw)
     except ValueError as error:
-        raise ValueRefused(flag.name, raw, accepted) from error
+        raise ValueRefused(flag.name, raw, accepted, _share(flag, raw)) from error
     if not math.isfinite(number) or (flag.below is not None and not 0 < number < flag.below):
-        raise ValueRefused(flag.name, raw, accepted)
+        raise ValueRefused(flag.name, raw, accepted, _share(flag, raw))
     return number
+
+
+def _share(flag: Flag, raw: object) -> str | None:
+    """The share that somebody wrote in percent: 92 and ``92%`` are 0.92."""
+    percent = re.fullmatch(r"(\d{1,2}(?:\.\d+)?) ?%?", str(raw).strip()) if flag.below == 1 else None
+    return f"{float(percent[1]) / 100:g}" if percent and float(percent[1]) >= _PERCENT else None
 
 
 def _read_enum(flag: Flag, raw: object) -> str:
@@ -218,8 +228,13 @@ def _read_enum(flag: Flag, raw: object) -> str:
     if isinstance(text, str) and (text in known or (text and not known)):
         return text
     accepted = ", ".join(known) if known else "a name, as text"
-    close = difflib.get_close_matches(text, known, n=1) if isinstance(text, str) else []
-    raise ValueRefused(flag.name, raw, accepted, close[0] if close else None)
+    raise ValueRefused(flag.name, raw, accepted, _choice_meant(text, known) if isinstance(text, str) else None)
+
+
+def _choice_meant(text: str, known: Sequence[str]) -> str | None:
+    """``fp8`` is the beginning of fp8_e5m2 and of fp8_e4m3: both are said, for either may be meant."""
+    longer = [choice for choice in known if choice.lower().startswith(f"{text.lower()}_")]
+    return " or ".join(longer) if 0 < len(longer) <= _FEW else nearest(text, known)
 
 
 def _read_text(name: str, raw: object) -> str:

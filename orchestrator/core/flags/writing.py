@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from orchestrator.core.config import FlagValue
 from orchestrator.core.flags.flag import Flag, FlagRefused, Form, shown
-from orchestrator.core.flags.names import find, nearest
+from orchestrator.core.flags.names import find, meant_by
 from orchestrator.core.flags.versions import within
 
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")  # the ones argparse knows; -1e5 is none
@@ -76,8 +76,8 @@ def _said_by(form: Form) -> str:
 
 
 def _unknown(name: str) -> str:
-    near = nearest(name)
-    return f'unknown flag "{name}"' + (f", did you mean {near}?" if near else "")
+    meant = meant_by(name)
+    return f'unknown flag "{name}"' + (f", {meant}" if meant else "")
 
 
 def _one_dp_size(flags: Mapping[str, FlagValue], version: str) -> tuple[Mapping[str, FlagValue], list[str]]:

@@ -8,15 +8,16 @@ top-level `and`, so that a grid can drop a combination as soon as the names of o
 from __future__ import annotations
 
 import ast
-import difflib
 import math
 import operator
+import re
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from orchestrator.core.flags.flag import FlagRefused
 from orchestrator.core.flags.versions import EngineVersion, parsed
+from orchestrator.core.nearest import nearest
 from orchestrator.errors import InputRefused
 
 MAX_LENGTH = 500  # characters
@@ -29,6 +30,7 @@ Value = bool | int | float | str | EngineVersion | tuple[int, ...] | tuple[str, 
 Values = Mapping[str, Value]
 _Evaluate = Callable[[Values], Value]
 
+_SWITCHES = {"true": "on", "yes": "on", "enabled": "on", "false": "off", "no": "off", "disabled": "off"}
 CONSTANTS: Mapping[str, bool] = {"on": True, "off": False}
 
 
@@ -93,7 +95,7 @@ def parse(text: str, known: Collection[str]) -> Where:
             warnings.simplefilter("error")  # `1if x` and stray backslashes: refused rather than warned about
             tree = ast.parse(text.strip(), mode="eval")
     except SyntaxError as error:
-        raise WhereRefused(text, f"cannot be read: {error.msg}") from None
+        raise WhereRefused(text, _unread(text) or f"cannot be read: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError, Warning) as error:
         raise WhereRefused(text, f"cannot be read: {error}") from None
     try:
@@ -115,6 +117,24 @@ class _UnknownName(_Problem):
     def __init__(self, name: str, nearest: str | None) -> None:
         super().__init__(f'unknown name "{name}"')
         self.nearest = nearest
+
+
+# Of other languages, as a person at night writes them, outside of quotes.
+_FOREIGN: tuple[tuple[str, str], ...] = (
+    (r"&&?|\bAND\b", "`and` is written out here"),
+    (r"\|\|?|\bOR\b", "`or` is written out here"),
+    (r"!(?!=)|\bNOT\b", "`not` is written out here"),
+    (r"<>", "different is written !="),
+    (r"=>|=<", "at least is written >=, at most <="),
+    (r"(?<![=!<>])=(?![=])", "one = compares nothing; write =="),
+    (r"(?<![\w.])\d+\.\d+\.\d+", 'a version stands in quotes: engine >= "0.5.20"'),
+)
+
+
+def _unread(text: str) -> str | None:
+    """What a text that is no expression seems to have been meant as; None where nothing is seen."""
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"", "''", text)
+    return next((said for pattern, said in _FOREIGN if re.search(pattern, bare)), None)
 
 
 def _operands(node: ast.expr) -> list[ast.expr]:
@@ -148,10 +168,8 @@ def _names(tree: ast.expr, text: str, known: Collection[str]) -> frozenset[str]:
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - CONSTANTS.keys()
     for name in sorted(names):
         if name not in known:
-            match = _hyphened(name, text, known) or difflib.get_close_matches(
-                name, [*known, *CONSTANTS], n=1, cutoff=0.6
-            )
-            raise _UnknownName(name, match[0] if match else None)
+            hyphened = _hyphened(name, text, known)
+            raise _UnknownName(name, _SWITCHES.get(name.lower()) or next(iter(hyphened), nearest(name, known)))
     return frozenset(names)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.core.flags import FlagRefused, Tunable, find, names, nearest, nearest_of
+from orchestrator.core.flags import FlagRefused, Tunable, find, names, nearest
 from orchestrator.core.flags.versions import is_newer, within
 
 
@@ -61,11 +61,6 @@ def test_what_is_no_name_is_not_found(spelling: str) -> None:
 )
 def test_a_slip_finds_the_nearest(slip: str, name: str | None) -> None:
     assert nearest(slip) == name
-
-
-def test_nearest_of_any_words() -> None:
-    assert nearest_of("wrokload", ["grid", "workload", "where"]) == "workload"
-    assert nearest_of("zzz", ["grid", "workload"]) is None
 
 
 def test_names_are_canonical() -> None:

@@ -72,7 +72,7 @@ def test_a_value_is_read(name: str, raw: object, value: FlagValue) -> None:
         (
             "mem-fraction-static",
             92,
-            "mem-fraction-static: read 92, accepted: a number above 0 and below 1",
+            "mem-fraction-static: read 92, accepted: a number above 0 and below 1; did you mean 0.92?",
         ),
         (
             "mem-fraction-static",
@@ -81,7 +81,7 @@ def test_a_value_is_read(name: str, raw: object, value: FlagValue) -> None:
         ),
         ("watchdog-timeout", "inf", 'watchdog-timeout: read "inf", accepted: a number'),
         ("cuda-graph", "maybe", 'cuda-graph: read "maybe", accepted: on, off'),
-        ("cuda-graph", 1, "cuda-graph: read 1, accepted: on, off"),
+        ("cuda-graph", 1, "cuda-graph: read 1, accepted: on, off; did you mean on?"),
         (
             "schedule-policy",
             "fcsf",

@@ -65,7 +65,7 @@ def test_answers(text: str, answer: bool) -> None:
         ("pp_size ==", "where: 'pp_size ==': cannot be read: invalid syntax"),
         (
             "pp_size = 8",
-            "where: 'pp_size = 8': cannot be read: invalid syntax. Maybe you meant '==' or ':=' instead of '='?",
+            "where: 'pp_size = 8': one = compares nothing; write ==",
         ),
         ("pp_sise == 8", "where: 'pp_sise == 8': unknown name \"pp_sise\""),
         ("abs(pp_size) == 8", "where: 'abs(pp_size) == 8': unknown name \"abs\""),
