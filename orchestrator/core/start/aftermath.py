@@ -24,7 +24,7 @@ from orchestrator.core.start.kernel_log import (
 from orchestrator.core.units import Aftermath, GpuState
 
 KEEP_KERNEL_LINES = 4
-_MAY_BE_OOM = frozenset({"killed", "child-died", "generic", "host-oom"})
+_MAY_BE_OOM = frozenset({"killed", "child-died"})  # with a traceback there is nothing to wonder about
 
 
 def judge(failure: Failure, told: Aftermath, gpus_before: int | None) -> Failure:
@@ -120,7 +120,7 @@ def _beside(kills: Sequence[OomKill]) -> list[str]:
 def _with_more(failure: Failure, told: Aftermath, lines: Sequence[str]) -> Failure:
     """The class stays. Of a killed process it is said what the kernel knows of it."""
     explanation = failure.explanation
-    if failure.name in _MAY_BE_OOM - {"host-oom"}:
+    if failure.name in _MAY_BE_OOM:
         said = "the kernel log tells of no process of it killed for memory"
         if told.kernel.problem:
             said = f"whether the kernel killed it for memory is not known ({told.kernel.problem})"
