@@ -164,6 +164,17 @@ def test_activity_from_loads() -> None:
         assert ours.activity() == Activity(running=8, queued=1)
 
 
+def test_a_pipeline_that_holds_tokens_is_not_idle_whatever_its_first_scheduler_says() -> None:
+    busy = {"loads": [{"dp_rank": 0, "num_running_reqs": 0, "num_waiting_reqs": 0, "num_used_tokens": 31}]}
+    with engine({"/v1/loads": reply(busy), "/metrics": reply(METRICS)}) as server, HttpEngine(server.url) as ours:
+        assert ours.activity() == Activity(running=3, queued=4)
+    with engine({"/v1/loads": reply(busy)}) as server, HttpEngine(server.url) as ours:
+        assert ours.activity() == Activity(running=1, queued=0)
+    idle = {"loads": [{"dp_rank": 0, "num_running_reqs": 0, "num_waiting_reqs": 0, "num_used_tokens": 0}]}
+    with engine({"/v1/loads": reply(idle), "/metrics": reply(METRICS)}) as server, HttpEngine(server.url) as ours:
+        assert ours.activity().is_idle
+
+
 def test_activity_from_metrics_counts_the_ranks_of_a_pipeline_once() -> None:
     with engine({"/metrics": reply(METRICS)}) as server, HttpEngine(server.url) as ours:
         assert ours.activity() == Activity(running=3, queued=4)
