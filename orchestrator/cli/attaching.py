@@ -15,6 +15,7 @@ from orchestrator.cli.transcript import Reader
 from orchestrator.core import events
 from orchestrator.errors import InputRefused, Interrupted
 from orchestrator.report.show import run_text
+from orchestrator.report.summary import summary_text
 from orchestrator.store.store import Store
 
 LOOK_EVERY_S = 0.3
@@ -148,5 +149,5 @@ def _tell(screen: Progress, told: Sequence[events.Event]) -> int | None:
 
 def _ended(store: Store, run_id: str) -> int:
     history = store.read(run_id)
-    say(run_text(history, width=width()))
+    say(summary_text(history, width=width()))
     return history.run.exit_code or 0

@@ -67,6 +67,16 @@ class LogFile:
         except OSError as fault:
             self.fault = self._in_words(fault)
 
+    def write(self, text: str) -> None:
+        """Lines of their own, as they are."""
+        if self.fault is not None:
+            return
+        try:
+            self._file.write(f"{text}\n")
+            self._file.flush()
+        except OSError as fault:
+            self.fault = self._in_words(fault)
+
     def _is_due(self, event: events.LevelProgress) -> bool:
         key, now = f"{event.launch} {event.level}", moment(event.at).timestamp()
         if now - self._last_progress.get(key, float("-inf")) < PROGRESS_EVERY_S:

@@ -9,6 +9,7 @@ import importlib
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,10 +106,15 @@ def run(words: list[str] | None = None) -> int:
     """Run the command line (``sys.argv`` by default) and return its exit code; never raises."""
     debug = "--debug" in (sys.argv[1:] if words is None else words)
     streams.settle()
+    # Without click's own error handling it returns what `ctx.exit` was told, and else what the command returned.
+    return guarded(lambda: tune.main(args=words, prog_name="tune", standalone_mode=False), debug=debug)
+
+
+def guarded(act: Callable[[], object], *, debug: bool) -> int:
+    """The boundary itself: do it, and turn whatever is raised into words and an exit code."""
     try:
-        # Without click's own error handling it returns what `ctx.exit` was told, and else what the command returned.
         with as_ctrl_c():
-            ended = tune.main(args=words, prog_name="tune", standalone_mode=False)
+            ended = act()
         return ended if isinstance(ended, int) else 0
     except click.exceptions.Abort:
         streams.say("interrupted", err=True)

@@ -9,14 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Protocol
 
 import click
 
 from orchestrator import __version__
 from orchestrator.cli.budget import within
 from orchestrator.cli.hushed import Hushed
+from orchestrator.cli.last_words import LastWords
 from orchestrator.cli.living import living, marked
 from orchestrator.cli.logfile import LogFile
+from orchestrator.cli.notify import command_of
 from orchestrator.cli.progress import Progress
 from orchestrator.cli.recorded import known_facts, launch_times
 from orchestrator.cli.signals import Signals, heeded
@@ -24,6 +27,7 @@ from orchestrator.cli.streams import say
 from orchestrator.cli.terminal import width
 from orchestrator.cli.transcript import Transcript
 from orchestrator.cli.wiring import REDACTOR, pretended_doors, real_doors
+from orchestrator.core.events import Event
 from orchestrator.core.history import RunHistory
 from orchestrator.core.nearest import nearest
 from orchestrator.core.plan.estimate import LaunchTimes, ends_at
@@ -35,9 +39,10 @@ from orchestrator.errors import BadAnswer, InputRefused, Locked, TuneError
 from orchestrator.project import Project
 from orchestrator.report.plan import plan_text
 from orchestrator.report.progress import Outlook
-from orchestrator.report.show import run_text
 from orchestrator.store.store import Store
 from orchestrator.workflow.sweep import Job, Traffic, run_sweep
+
+QUESTION = "It stops serving until the run is over. Go on?"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,79 +58,128 @@ class Request:
     until: str | None
     hours: str | None
     plain: bool
+    notify: str | None = None
 
 
-def run(request: Request) -> None:
-    """Do it. Raises the error that ended it, after the result table was shown; returns when all is well."""
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """What is known, and was not refused, before a host is asked anything."""
+
+    project: Project
+    sweep: Sweep
+    faults: dict[str, str]
+    recorded: LaunchTimes
+    plan: Plan
+    notify: tuple[str, ...]
+
+
+class Launcher(Protocol):
+    """Whoever detached a run and still listens: is told what happens, and asked what a person has to answer."""
+
+    run: str
+    unit: str
+    digest: str
+
+    def tell(self, event: Event) -> None:
+        """As ``ports.Listen``."""
+        ...
+
+    def ask(self, text: str) -> bool:
+        """Put the question; nobody there means no."""
+        ...
+
+
+def run(request: Request, launcher: Launcher | None = None) -> None:
+    """Do it. Raises the error that ended it, after the result table was shown; returns when all is well.
+
+    With a ``launcher`` this is the detached half: the plan was shown and agreed to already.
+    """
+    with Store.open(Project.open(request.folder).state) as store:
+        ready = prepared(request, store)
+        if launcher is None:
+            show(request, ready)
+        elif ready.plan.digest != launcher.digest:
+            raise InputRefused("the files of this sweep were changed while the run began", remedy="start it again")
+        run_id = launcher.run if launcher else run_id_of(store, request, ready.sweep)
+        with store.executing(run_id):  # what it has left is read once nobody else can add to it
+            earlier = earlier_part(request, ready, store, run_id)
+            with _doors(request, ready) as doors:
+                _run(request, ready, store, doors, run_id, earlier, launcher)
+
+
+def prepared(request: Request, store: Store) -> Prepared:
+    """Everything read and decided that needs no host. Raises ``InputRefused`` and its kin."""
     project = Project.open(request.folder)
     sweep = within(project.sweep(request.sweep_file), request.until, request.hours)
-    faults = _faults(request)
-    with Store.open(project.state) as store:
-        recorded = launch_times(store, sweep.service, rehearsal=request.sim)
-        now = None if request.sim else _here()  # a pretended night does not end at a real hour
-        facts = known_facts(store, sweep.service, rehearsal=request.sim)
-        made = plan(sweep, facts, recorded, now=now)
-        _check_slugs(faults, made)
-        say(plan_text(made, width=width(), following=""))
-        if request.sim and sweep.service.model is None:
-            say(f"{sweep.service.name} has no `model:` in inventory.yaml: rehearsed with the dimensions of Kimi K2.6.")
-        _refuse_blocked(made)
-        run_id = _run_id(store, request, sweep)
-        with store.executing(run_id):  # what it has left is read once nobody else can add to it
-            earlier = None if request.resume is None else store.read(run_id)
-            if earlier is not None:
-                may_go_on(earlier, digest=made.digest, rehearsal=request.sim)
-            with _doors(request, project, sweep, faults) as doors:
-                _run(request, store, made, sweep, doors, run_id, earlier, recorded)
+    faults, notify = _faults(request), command_of(request.notify)
+    recorded = launch_times(store, sweep.service, rehearsal=request.sim)
+    now = None if request.sim else _here()  # a pretended night does not end at a real hour
+    facts = known_facts(store, sweep.service, rehearsal=request.sim)
+    made = plan(sweep, facts, recorded, now=now)
+    _check_slugs(faults, made)
+    return Prepared(project=project, sweep=sweep, faults=faults, recorded=recorded, plan=made, notify=notify)
+
+
+def show(request: Request, ready: Prepared) -> None:
+    """The plan, on the screen. Raises when it cannot be run."""
+    say(plan_text(ready.plan, width=width(), following=""))
+    service = ready.sweep.service
+    if request.sim and service.model is None:
+        say(f"{service.name} has no `model:` in inventory.yaml: rehearsed with the dimensions of Kimi K2.6.")
+    _refuse_blocked(ready.plan)
+
+
+def earlier_part(request: Request, ready: Prepared, store: Store, run_id: str) -> RunHistory | None:
+    """What a run to be resumed has left, proven to be of this very sweep; None for a new one."""
+    if request.resume is None:
+        return None
+    earlier = store.read(run_id)
+    may_go_on(earlier, digest=ready.plan.digest, rehearsal=request.sim)
+    return earlier
 
 
 def _run(
     request: Request,
+    ready: Prepared,
     store: Store,
-    made: Plan,
-    sweep: Sweep,
     doors: Doors,
     run_id: str,
     earlier: RunHistory | None,
-    recorded: LaunchTimes,
+    launcher: Launcher | None,
 ) -> None:
     before = past(earlier, store.levels_done(run_id)) if earlier else None
-    outlook, folder = _outlook(made, before), store.run_folder(run_id)
+    outlook, folder = _outlook(ready.plan, before), store.run_folder(run_id)
     screen = Progress(outlook, plain=request.plain)
-    failure: TuneError | None = None
+    unit = launcher.unit if launcher else None
     with (
-        marked(folder, run_id, since=time.time()) as mark,
+        marked(folder, run_id, since=time.time(), unit=unit) as mark,
         LogFile(folder) as log,
-        Transcript(folder, outlook) as told,
-        screen,
-        heeded(_say) as signals,
+        heeded(_say, detached=launcher is not None) as signals,
     ):
         signals.on_stop = mark.stopping
-        job = Job(
-            run=run_id,
-            sweep=sweep,
-            plan=made,
-            doors=doors,
-            listeners=tuple(Hushed(listener, REDACTOR) for listener in (store, screen, log, told)),
-            cancel=signals.cancel,
-            abandon=signals.abandon,
-            consent=lambda traffic: _consent(request, traffic, signals),
-            tool_version=__version__,
-            past=before,
-            recorded=recorded,
-            ends_at=_ends_at(request, sweep, doors),
-        )
-        try:
-            run_sweep(job)
-        except TuneError as error:
-            failure = error
-        signals.is_over = True
-    try:
-        if failure is None or store.levels_done(run_id):
-            say(run_text(store.read(run_id), width=width()))
-    finally:
-        if failure is not None:  # whatever happens to the table, the run's own end is what has to be said
-            raise failure
+        last_words = LastWords(store, run_id, log, signals, ready.notify)
+        with last_words.are_said(), Transcript(folder, outlook) as told, screen:
+            watching = screen if launcher is None else launcher
+            job = Job(
+                run=run_id,
+                sweep=ready.sweep,
+                plan=ready.plan,
+                doors=doors,
+                listeners=tuple(Hushed(listener, REDACTOR) for listener in (store, watching, log, told)),
+                cancel=signals.cancel,
+                abandon=signals.abandon,
+                consent=lambda traffic: _consent(request, traffic, signals, launcher),
+                tool_version=__version__,
+                past=before,
+                recorded=ready.recorded,
+                ends_at=_ends_at(request, ready.sweep, doors),
+            )
+            try:
+                last_words.state = run_sweep(job)
+            except TuneError as error:
+                last_words.failure = error
+    if last_words.failure is not None:
+        raise last_words.failure
 
 
 def _ends_at(request: Request, sweep: Sweep, doors: Doors) -> datetime | None:
@@ -136,12 +190,13 @@ def _ends_at(request: Request, sweep: Sweep, doors: Doors) -> datetime | None:
 
 
 @contextmanager
-def _doors(request: Request, project: Project, sweep: Sweep, faults: dict[str, str]) -> Iterator[Doors]:
+def _doors(request: Request, ready: Prepared) -> Iterator[Doors]:
+    sweep = ready.sweep
     if request.sim:
-        with pretended_doors(sweep.service, seed=sweep.seed, faults=faults) as doors:
+        with pretended_doors(sweep.service, seed=sweep.seed, faults=ready.faults) as doors:
             yield doors
         return
-    with real_doors(sweep.service, project.state) as doors:
+    with real_doors(sweep.service, ready.project.state) as doors:
         yield doors
 
 
@@ -177,7 +232,7 @@ def _refuse_blocked(made: Plan) -> None:
         raise BadAnswer("the plan has no config to launch", remedy="the table above says what is refused, and why")
 
 
-def _run_id(store: Store, request: Request, sweep: Sweep) -> str:
+def run_id_of(store: Store, request: Request, sweep: Sweep) -> str:
     """The run that is meant to go on, or a new one."""
     if request.resume is None:
         return store.new_run_id()
@@ -204,9 +259,13 @@ def _outlook(made: Plan, before: Past | None) -> Outlook:
     )
 
 
-def _consent(request: Request, traffic: Traffic, signals: Signals) -> bool:
+def _consent(request: Request, traffic: Traffic, signals: Signals, launcher: Launcher | None) -> bool:
     """Show what production does now, and ask. Without a terminal and without --yes the answer is no."""
-    say(f"{traffic.unit} on {traffic.host} {_traffic_words(traffic.activity)}.")
+    said = f"{traffic.unit} on {traffic.host} {_traffic_words(traffic.activity)}."
+    if launcher is not None and not (request.yes or request.sim):
+        with signals.asking():
+            return launcher.ask(said)
+    say(said)
     if request.yes or request.sim:
         say(f"It stops serving until the run is over ({'--yes' if request.yes else 'pretended: --sim'}).")
         return True
@@ -215,7 +274,7 @@ def _consent(request: Request, traffic: Traffic, signals: Signals) -> bool:
         return False
     try:
         with signals.asking():
-            return click.confirm("It stops serving until the run is over. Go on?", default=False)
+            return click.confirm(QUESTION, default=False)
     except (OSError, click.Abort):  # nobody sees the question; the end of the input is no yes
         return False
 

@@ -30,6 +30,17 @@ if TYPE_CHECKING:
     help="Go on with an interrupted run of this sweep (the latest by default).",
 )
 @click.option(
+    "--detach",
+    is_flag=True,
+    help="Ask everything here, then go on as a unit of this machine's systemd; exit 0 means begun.",
+)
+@click.option(
+    "--notify",
+    metavar="CMD",
+    help="Run CMD at the end, however it ended: the summary on its standard input, TUNE_RUN, TUNE_OUTCOME, "
+    "TUNE_EXIT_CODE and TUNE_HOST_STATE in its environment. No shell; 30 s.",
+)
+@click.option(
     "--sim-fault",
     "faults",
     metavar="SLUG=FAULT",
@@ -47,6 +58,8 @@ def sweep(
     faults: tuple[str, ...],
     until: str | None,
     hours: str | None,
+    notify: str | None,
+    detach: bool,
 ) -> None:
     """Run a sweep: deploy each config, measure it, put production back, compare.
 
@@ -54,6 +67,8 @@ def sweep(
     tune sweep sweeps/k26_pp.yaml --sim      rehearse a night in seconds
     tune sweep sweeps/k26_pp.yaml            plan, one question, then the night
     tune sweep sweeps/k26_pp.yaml --resume   go on after a crash
+    tune sweep sweeps/k26_pp.yaml --detach   then close the terminal: tune attach
+    tune sweep sweeps/k26_pp.yaml --notify 'mail -s "tune: done" me@example.org'
 
     What was measured before a crash is neither lost nor measured again.
     """
@@ -72,5 +87,11 @@ def sweep(
         until=until,
         hours=hours,
         plain=ctx.obj["plain"],
+        notify=notify,
     )
+    if detach:
+        from orchestrator.cli import detaching  # noqa: PLC0415
+
+        detaching.refuse_rehearsal(request)
+        ctx.exit(detaching.detach(request))
     run(request)

@@ -228,6 +228,7 @@ class RunHistory:
     run: RunRow
     trials: tuple[TrialHistory, ...]
     notes: tuple[NoteRow, ...] = ()
+    restored_at: str | None = None  # when production was back, the last time
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,10 +39,10 @@ def run_text(history: RunHistory, *, width: int = 80) -> str:
     if columns and history.trials:
         lines += ["", *_figures(history, columns, width)]
         lines += _comparison(history, meant, columns, width)
-    lines += ["", *_best(history, meant, width)]
+    lines += ["", *best(history, meant, width)]
     lines += _troubles(history, width)
-    lines += _ended(history, width)
-    lines += _host(history, meant, width)
+    lines += ended_by(history, width)
+    lines += _host(history, width)
     lines += _next(history, meant, width)
     return "\n".join(line.rstrip() for line in lines)
 
@@ -54,11 +54,12 @@ def marks(simulated: bool, lengths_assumed: bool) -> str:
 
 def _head(history: RunHistory, meant: Intent, width: int) -> list[str]:
     run = history.run
-    title = clean(f"{run.sweep} · run {run.run} · {_counts(history, meant)}")
+    title = clean(f"{run.sweep} · run {run.run} · {counts(history, meant)}")
     return with_mark(title, marks(run.simulated, meant.lengths_assumed), width)
 
 
-def _counts(history: RunHistory, meant: Intent) -> str:
+def counts(history: RunHistory, meant: Intent) -> str:
+    """``2 of 3 configs measured, 1 failed``."""
     configs = [trial for trial in history.trials if trial.trial.role == "candidate" and trial.trial.state != "alias"]
     if not configs:
         return "no config was planned"
@@ -129,7 +130,7 @@ def _instead(trial: TrialHistory, meant: Intent) -> str:
         return clean(f"the same as {row.alias_of}: {done}")
     if row.state == "ruled-out":
         return clean(f"ruled out by {row.because}")
-    failed = _failure(trial)
+    failed = failure(trial)
     if failed is not None:
         return failed
     if row.state == "left-out" or row.trial in meant.left_out:
@@ -138,7 +139,8 @@ def _instead(trial: TrialHistory, meant: Intent) -> str:
     return words.get(row.state, "not measured")
 
 
-def _failure(trial: TrialHistory) -> str | None:
+def failure(trial: TrialHistory) -> str | None:
+    """``failed: kv-too-small at start``; None for a config none of whose launches failed."""
     launches = [history.launch for history in trial.launches if history.launch.failure_class is not None]
     if not launches:
         return None
@@ -187,7 +189,8 @@ def _change(seen: Reading, base: Reading, figure: str) -> str:
     return change(ours, theirs) if ours is not None and theirs else ABSENT
 
 
-def _best(history: RunHistory, meant: Intent, width: int) -> list[str]:
+def best(history: RunHistory, meant: Intent, width: int) -> list[str]:
+    """Which config stands highest where configs are compared, and by how much."""
     found = standing.highest(history)
     if found is None:
         return folded("best", "nothing was measured", width)
@@ -257,7 +260,7 @@ def _troubles(history: RunHistory, width: int) -> list[str]:
                     said = f"{trial.trial.trial} C={level.concurrency}: {warning}"
                     lines += folded("warning", clean(said), width)
     lines += _failures(history, width)
-    lines += _ruled_out(history, width)
+    lines += ruled_out(history, width)
     for note in history.notes[-_NOTES:]:
         about = f"{note.trial}: " if note.trial else ""
         lines += folded("note", clean(f"{about}{note.text}"), width)
@@ -283,7 +286,7 @@ def _failures(history: RunHistory, width: int) -> list[str]:
     return lines
 
 
-def _ruled_out(history: RunHistory, width: int) -> list[str]:
+def ruled_out(history: RunHistory, width: int) -> list[str]:
     """Why configs were never started, those with one reason together."""
     said: dict[str, list[str]] = {}
     for trial in history.trials:
@@ -296,14 +299,19 @@ def _ruled_out(history: RunHistory, width: int) -> list[str]:
     return lines
 
 
-def _ended(history: RunHistory, width: int) -> list[str]:
+def ended_by(history: RunHistory, width: int) -> list[str]:
     """What ended the run before its end."""
     run = history.run
     return folded("ended by", clean(f"{run.reason} (exit {run.exit_code})"), width) if run.reason else []
 
 
-def _host(history: RunHistory, meant: Intent, width: int) -> list[str]:
-    run = history.run
+def _host(history: RunHistory, width: int) -> list[str]:
+    return folded("host", host_said(history), width)
+
+
+def host_said(history: RunHistory) -> str:
+    """The state the host was left in, as far as it is known."""
+    run, meant = history.run, standing.intent(history.run)
     touched = any(trial.launches for trial in history.trials if trial.trial.role == "candidate")
     if run.restore_state == "verified":
         said = f"production is back: {run.restore_detail}"
@@ -316,7 +324,7 @@ def _host(history: RunHistory, meant: Intent, width: int) -> list[str]:
         said = f"not known, the run was not heard to its end{look}"
     else:
         said = "production was not touched"
-    return folded("host", clean(said), width)
+    return clean(said)
 
 
 def _next(history: RunHistory, meant: Intent, width: int) -> list[str]:
@@ -325,7 +333,7 @@ def _next(history: RunHistory, meant: Intent, width: int) -> list[str]:
     if run.state != "done" or any(trial.trial.state == "left-out" for trial in history.trials):
         sim = " --sim" if run.rehearsal else ""
         steps.append(f"tune sweep {meant.path or run.sweep}{sim} --resume {run.run}")
-    failed = [trial for trial in history.trials if _failure(trial)]
+    failed = [trial for trial in history.trials if failure(trial)]
     steps += [f"tune show {run.run} --trial {trial.trial.trial} --journal" for trial in failed[:_NEXT]]
     steps.append(f"tune show {run.run} --levels")
     lines: list[str] = []

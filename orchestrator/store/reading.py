@@ -88,7 +88,12 @@ def read_run(connection: Connection, run_id: str) -> history.RunHistory:
         history.TrialHistory(trial=planned, launches=tuple(by_trial[planned.trial]))
         for planned in read_trials(connection, run_id)
     )
-    return history.RunHistory(run=_make(history.RunRow, row), trials=trials, notes=_read_notes(connection, run_id))
+    return history.RunHistory(
+        run=_make(history.RunRow, row),
+        trials=trials,
+        notes=_read_notes(connection, run_id),
+        restored_at=_read_restored(connection, run_id),
+    )
 
 
 def read_trials(connection: Connection, run_id: str) -> tuple[history.TrialRow, ...]:
@@ -136,6 +141,11 @@ def _read_notes(connection: Connection, run_id: str) -> tuple[history.NoteRow, .
     asked = select(event.c.at, event.c.body).where(event.c.run == run_id, event.c.kind == "Note")
     rows = connection.execute(asked.order_by(event.c.number))
     return tuple(history.NoteRow(at=row.at, text=row.body["text"], trial=row.body["trial"]) for row in rows)
+
+
+def _read_restored(connection: Connection, run_id: str) -> str | None:
+    asked = select(event.c.at).where(event.c.run == run_id, event.c.kind == "Restored")
+    return connection.scalars(asked.order_by(event.c.number.desc()).limit(1)).first()
 
 
 def answered_levels(connection: Connection, run_id: str) -> frozenset[tuple[str, str]]:
