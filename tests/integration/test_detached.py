@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,9 @@ class OpsBox:
 
 
 @pytest.fixture
-def ops(gpu1: BedHost, tmp_path: Path) -> OpsBox:
-    return OpsBox(lay(gpu1, tmp_path, sweep=TWO))
+def ops(gpu1: BedHost, tmp_path: Path) -> Iterator[OpsBox]:
+    yield OpsBox(lay(gpu1, tmp_path, sweep=TWO))
+    gpu1.sh("systemctl stop 'tune-*.service'; mount -t tmpfs tmpfs /tmp", timeout_s=120)
 
 
 def test_the_terminal_goes_and_the_night_goes_on(ops: OpsBox) -> None:
