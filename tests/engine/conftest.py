@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.bed import Bed, BedHost
 from tests.engine.engine import VARIABLE, RealEngine, Unusable, read_engine
-from tests.engine.stage import lay, see_engine
+from tests.engine.stage import START_S, lay, see_engine
 from tests.integration.line import Going, Line
 
 HOW = f"{VARIABLE} names no folder: make test-engine ENGINE=DIR; CONTRIBUTING.md says what DIR holds"
@@ -54,11 +55,16 @@ def line(engine: RealEngine, host: BedHost, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def going() -> Iterator[list[Going]]:
-    """What a test starts here is ended with it."""
+    """What a test starts here is ended with it, and puts production back for the next one."""
     started: list[Going] = []
     yield started
     for one in started:
-        one.end()
+        try:
+            if one.process.poll() is None:
+                one.signal(signal.SIGINT)
+                one.wait(timeout_s=START_S)
+        finally:
+            one.end()
 
 
 @pytest.fixture(autouse=True)
