@@ -22,7 +22,6 @@ from orchestrator.core.judge.confirm import Confirmation, Contest, Rules, confir
 
 CONFIGS = 27
 PER_LEVEL = 2
-FRESH_LEVELS = 4
 NOISES = (0.01, 0.02, 0.03)
 BETTER = 0.05
 REFERENCE = "production"
@@ -72,7 +71,7 @@ def night(seed: str, noise: float, better: float, rules: Rules) -> Night:
         if found.buy is None:
             return Night(found, launches, highest, once[highest] / launch(REFERENCE, 1) - 1)
         for name in found.buy.configs:
-            fresh.setdefault(name, {})[found.buy.block] = launch(name, FRESH_LEVELS)
+            fresh.setdefault(name, {})[found.buy.block] = launch(name)
             launches += 1
 
 
@@ -114,10 +113,7 @@ def main() -> int:
     runs = parser.parse_args().runs
     began = time.perf_counter()
     rows = [row(noise, better, runs, Rules()) for noise in NOISES for better in (0.0, BETTER)]
-    print(
-        f"{CONFIGS} configs and the reference, {runs} runs a line; a launch measures the level {PER_LEVEL} times, "
-        f"a fresh one {FRESH_LEVELS} times\n"
-    )
+    print(f"{CONFIGS} configs and the reference, {runs} runs a line, {PER_LEVEL} levels a launch\n")
     print(table([HEAD, *rows]))
     print("\nplain: the highest of a grid measured once, over production measured once")
     print(f"{time.perf_counter() - began:.0f} s")

@@ -11,6 +11,7 @@ from typing import Any
 
 from orchestrator.core.history import RunHistory, RunSummary
 from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.judge.contest import Seen, confirmation, levels_of
 from orchestrator.core.units import ENGINE_PACKAGES, Survey
 from orchestrator.errors import InputRefused
 
@@ -28,6 +29,7 @@ class Past:
     builds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # engine -> what its launches ran on
     failed: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    seen: tuple[Seen, ...] = ()  # every answered level at the objective's load point
 
 
 def unfinished(runs: Iterable[RunSummary], sweep: str, *, rehearsal: bool) -> str:
@@ -46,7 +48,9 @@ def may_go_on(earlier: RunHistory, *, digest: str, rehearsal: bool) -> None:
     ``digest`` is the plan's: sweep, service, template, model and workload as the files say now.
     """
     row = earlier.run
-    if row.state == "done" and not any(trial.trial.state in {"left-out", "planned"} for trial in earlier.trials):
+    is_left = any(trial.trial.state in {"left-out", "planned"} for trial in earlier.trials)
+    found = confirmation(earlier)
+    if row.state == "done" and not is_left and (found is None or found.buy is None):
         raise InputRefused(f"run {row.run} is complete", remedy=f"tune show {row.run}; a new run: leave --resume out")
     if row.sweep_digest != digest:
         raise InputRefused(
@@ -78,6 +82,7 @@ def past(earlier: RunHistory, levels: Collection[tuple[str, str]]) -> Past:
         settings=_ran_with(earlier),
         launches={trial.trial.trial: len(trial.launches) for trial in earlier.trials},
         builds=builds,
+        seen=levels_of(earlier),
     )
 
 

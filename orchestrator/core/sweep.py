@@ -41,10 +41,14 @@ class Axis:
 
 @dataclass(frozen=True, kw_only=True)
 class Repeats:
-    """How often: levels inside a launch, launches of a config."""
+    """How often: levels inside a launch, launches of a config, fresh launches that confirm the highest.
+
+    ``confirm``: a number, ``auto`` for as many as it takes (``core.judge.confirm``), None for none.
+    """
 
     per_level: int = 1
     launches: int = 1
+    confirm: int | Literal["auto"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

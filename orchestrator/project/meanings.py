@@ -93,6 +93,7 @@ MEANINGS: Mapping[type[shapes.Shape], Mapping[str, str]] = {
     shapes.Repeats: {
         "per-level": "Measurements of a level inside a launch.",
         "launches": "Fresh starts of each config.",
+        "confirm": "Fresh launches of those that may be best, until it is decided (auto), so many of each, or none.",
     },
     shapes.Objective: {
         "maximize": "steady_tok_s, or whole_tok_s: all output tokens / first send to last finish.",

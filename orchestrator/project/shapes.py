@@ -31,6 +31,7 @@ from orchestrator.project.words import (
     switch,
     time_of_day,
     whole,
+    whole_or,
 )
 
 _SSH = "that is ssh's to say: write it under `Host` in your ssh_config; `ssh NAME` is what is asked"
@@ -204,11 +205,11 @@ class Load(Shape):
 class Repeats(Shape):
     """`repeats` of a sweep."""
 
-    not_yet = frozenset({"confirm"})
     bare = "per-level"
 
     per_level: Few = 1
     launches: Few = 1
+    confirm: Annotated[int | str, BeforeValidator(whole_or(("auto", "none"), 2, 100))] = "none"
 
 
 class At(Shape):

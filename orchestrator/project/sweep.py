@@ -53,7 +53,7 @@ def read_sweep(
         flags=flags,
         environment=environment,
         workload=workload,
-        repeats=Repeats(per_level=shape.repeats.per_level, launches=shape.repeats.launches),
+        repeats=_repeats(shape.repeats),
         objective=Objective(
             maximize="whole_tok_s" if shape.objective.maximize == "whole_tok_s" else "steady_tok_s",
             concurrency=shape.objective.at.concurrency,
@@ -66,6 +66,13 @@ def read_sweep(
     )
     _check_where(document, sweep, faults)
     return sweep
+
+
+def _repeats(shape: shapes.Repeats) -> Repeats:
+    asked = shape.confirm
+    if isinstance(asked, int):
+        return Repeats(per_level=shape.per_level, launches=shape.launches, confirm=asked)
+    return Repeats(per_level=shape.per_level, launches=shape.launches, confirm="auto" if asked == "auto" else None)
 
 
 def _check_where(document: Document, sweep: Sweep, faults: Faults) -> None:

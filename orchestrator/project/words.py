@@ -8,7 +8,7 @@ editors.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -197,6 +197,25 @@ def choice(*accepted: str, not_yet: tuple[str, ...] = ()) -> Reader[str]:
         return scalar.text
 
     return Reader(read, {"enum": list(accepted)})
+
+
+def whole_or(words: Sequence[str], least: int, most: int) -> Reader[int | str]:
+    """A reader of whole numbers between two bounds, or of one of a few words."""
+    number = whole(least, most)
+
+    def read(node: Any) -> int | str:
+        accepted = f"{', '.join(words)} or a whole number from {least} to {most}"
+        scalar = _scalar(node, accepted)
+        if scalar.text in words:
+            return scalar.text
+        if isinstance(scalar.value, str):
+            raise Misread(accepted, hint=did_you_mean(nearest(scalar.text, words)))
+        try:
+            return number(node)
+        except Misread:
+            raise Misread(accepted) from None
+
+    return Reader(read, {"anyOf": [{"enum": list(words)}, dict(number.form)]})
 
 
 def switch(node: Any) -> bool:

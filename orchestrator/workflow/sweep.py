@@ -6,19 +6,21 @@ from collections.abc import Mapping
 from functools import partial
 
 from orchestrator.core import events
+from orchestrator.core.judge.contest import Seen
 from orchestrator.core.plan.estimate import Cost
 from orchestrator.core.resume import build_of, same_build
 from orchestrator.core.start.assumed import as_assumed, engines_as_assumed, production_as_assumed
 from orchestrator.core.start.render import render_unit
 from orchestrator.core.units import Survey, TrialUnit, UnitState
 from orchestrator.errors import BadAnswer, Declined, InputRefused, LeaseLost, TuneError
+from orchestrator.workflow.confirm import confirm_winner, reference_trial
 from orchestrator.workflow.ending import UNCHANGED, Ending, Touched
 from orchestrator.workflow.job import PRODUCTION, Job, Traffic
 from orchestrator.workflow.lease import Held, stop_if_asked
 from orchestrator.workflow.ready import Ready
 from orchestrator.workflow.telling import Teller
 from orchestrator.workflow.trial import Bench, Launch, run_reference
-from orchestrator.workflow.turns import Turns, launch_name, todo
+from orchestrator.workflow.turns import Turns, launch_name, seen_of, todo
 
 __all__ = ["PRODUCTION", "Job", "Traffic", "run_sweep"]
 
@@ -139,11 +141,12 @@ def _locked(job: Job, tell: Teller, touched: Touched) -> bool:
             simulated=survey.is_simulated,
         )
         made: dict[str, int] = {}
+        seen = list(job.past.seen) if job.past else []
         if survey.production.is_running:
             production_as_assumed(entry, job.doors.engine.settings())
             _agree(job, held)
-            _reference(job, bench, survey.production, builds[entry.engine], made, when=BEFORE)
-        measured = _trials(job, bench, units, builds, survey, touched, made)
+            seen += _reference(job, bench, survey.production, builds[entry.engine], made, when=BEFORE)
+        measured = _trials(job, bench, units, builds, survey, touched, made, seen)
         if touched.host:
             after = ending.restore("the run is over")
             if after is not None:
@@ -171,6 +174,8 @@ def _verify(job: Job, held: Held, tell: Teller) -> dict[str, TrialUnit]:
     """Every unit of the plan is rendered and checked by the host's systemd before anything stops."""
     units: dict[str, TrialUnit] = {}
     trials = job.plan.distinct if job.ends_at is not None else job.plan.launchable
+    production = reference_trial(job.sweep, job.plan)
+    trials = (*trials, production) if production else trials
     tell(events.Checking, what=f"having {job.sweep.service.host.name} check {len(trials)} units")
     for trial in trials:
         stop_if_asked(job.cancel, "checking the units")
@@ -220,14 +225,16 @@ def _agree(job: Job, held: Held) -> None:
 
 def _reference(
     job: Job, bench: Bench, production: UnitState, build: Mapping[str, str], made: dict[str, int], *, when: int
-) -> None:
-    """Production as it runs, measured if it is idle: before the first stop and again after the restore."""
+) -> list[Seen]:
+    """Production as it runs, measured if it is idle: before the first stop and again after the restore.
+
+    What comes back is what was seen of it where configs are compared."""
     asked = todo(job, PRODUCTION, when) if job.sweep.reference == "production" else ()
     if not asked:
-        return
+        return []
     if not job.doors.engine.activity().is_idle:
         bench.tell(events.Note, text="production is not idle (or does not say): it is not measured as the reference")
-        return
+        return []
     entry = job.sweep.service
     config = job.plan.production
     bench.tell(
@@ -238,14 +245,14 @@ def _reference(
         order=0,
         role="production",
     )
-    seen = bench.held.ask(lambda: job.doors.service.watch("production"))
+    watched = bench.held.ask(lambda: job.doors.service.watch("production"))
     launch = Launch(
         trial=PRODUCTION,
         launch=launch_name(job, PRODUCTION, made),
         config=config,
         engine=entry.engine,
         unit=TrialUnit(
-            name=entry.unit, text="", argv=seen.argv, environment={}, user=entry.user, working_directory=None
+            name=entry.unit, text="", argv=watched.argv, environment={}, user=entry.user, working_directory=None
         ),
         levels=asked,
         build=dict(build),
@@ -255,11 +262,11 @@ def _reference(
         seconds=None,
         phases={},
         settings=job.doors.engine.settings(),
-        argv=seen.argv,
+        argv=watched.argv,
         journal=(),
-        cursor=seen.cursor,
+        cursor=watched.cursor,
     )
-    run_reference(bench, launch, ready)
+    return seen_of(job, PRODUCTION, launch.launch, asked, run_reference(bench, launch, ready))
 
 
 def _trials(
@@ -270,6 +277,7 @@ def _trials(
     survey: Survey,
     touched: Touched,
     made: dict[str, int],
+    seen: list[Seen],
 ) -> bool:
     def touch() -> None:
         touched.host = True
@@ -284,5 +292,9 @@ def _trials(
         replaces="production" if survey.production.is_running else "trial",
         touch=touch,
         made=made,
+        seen=seen,
     )
-    return turns.take()
+    measured = turns.take()
+    if measured:
+        confirm_winner(turns, units)
+    return measured

@@ -15,7 +15,7 @@ from orchestrator.core.judge.client import believed
 from orchestrator.core.judge.figures import figures
 from orchestrator.core.load.levels import digest, say_ok, warm_up, with_nonce
 from orchestrator.core.ports import Cancel, Doors, LoadProgress
-from orchestrator.core.results import GpuSample, LoadOutcome
+from orchestrator.core.results import GpuSample, LevelFigures, LoadOutcome
 from orchestrator.core.start import aftermath, failures, readiness
 from orchestrator.core.start.failures import Failure
 from orchestrator.core.units import Role, TrialUnit
@@ -67,18 +67,23 @@ class Ended:
     """
 
     failure: Failure | None = None
-    measured: frozenset[str] = frozenset()  # keys of levels with figures
+    figures: Mapping[str, LevelFigures] = field(default_factory=dict)  # of every level that came to its end, by key
     start_s: float | None = None
     measuring_s: float = 0.0
     alias_of: str | None = None
     left_out: frozenset[str] = frozenset()  # keys of levels there was no time for
+
+    @property
+    def measured(self) -> frozenset[str]:
+        """Keys of the levels that were measured."""
+        return frozenset(key for key, found in self.figures.items() if found.state == "measured")
 
 
 @dataclass
 class Tally:
     """What became of a launch's levels, by key."""
 
-    measured: set[str] = field(default_factory=set)
+    figures: dict[str, LevelFigures] = field(default_factory=dict)
     left_out: set[str] = field(default_factory=set)
 
 
@@ -200,11 +205,11 @@ def _measure(bench: Bench, launch: Launch, role: Role, ready: Ready, has_time: C
         if not _levels(bench, launch, role, watching, tally, has_time):
             served_s = bench.doors.clock.monotonic() - began
             failure = _tell_death(bench, launch, role, ready, watching, served_s)
-            return Ended(failure=failure, measured=frozenset(tally.measured))
+            return Ended(failure=failure, figures=tally.figures)
     finally:
         bench.doors.telemetry.stop()
     bench.tell(events.LaunchEnded, trial=launch.trial, launch=launch.launch)
-    return Ended(measured=frozenset(tally.measured), left_out=frozenset(tally.left_out))
+    return Ended(figures=tally.figures, left_out=frozenset(tally.left_out))
 
 
 def _levels(
@@ -217,10 +222,10 @@ def _levels(
             if not has_time(level):
                 tally.left_out |= {left.key for left in launch.levels[at:]}
                 break
-            if _level(bench, launch, role, watching, level):
-                tally.measured.add(level.key)
-            else:
-                ok = False
+            seen = _level(bench, launch, role, watching, level)
+            if seen is not None:
+                tally.figures[level.key] = seen
+            ok = ok and seen is not None and seen.state == "measured"
             if not ok and watching.alive() is None:
                 return False
     except BenchFault:
@@ -254,16 +259,16 @@ def _load(bench: Bench, level: LevelSpec, salt: str, on_progress: Callable[[Load
         return run(with_nonce(level, f"{salt}.again"), on_progress=on_progress, cancel=bench.cancel)
 
 
-def _level(bench: Bench, launch: Launch, role: Role, watching: Watching, level: LevelSpec) -> bool:
-    """Warm up at the level's own concurrency, flush, measure, tell. True when it was measured."""
+def _level(bench: Bench, launch: Launch, role: Role, watching: Watching, level: LevelSpec) -> LevelFigures | None:
+    """Warm up at the level's own concurrency, flush, measure, tell. None when the engine was gone before it began."""
     if watching.alive() is None:
-        return False
+        return None
     salt = f"{bench.tell.run}.{launch.launch}.{level.key}"
     _phase(bench, launch, f"warm-up C={level.concurrency}")
     _load(bench, warm_up(level), f"{salt}.warm-up", lambda _: bench.held.beat())
     unit = watching.alive()
     if unit is None:  # else whoever serves on that port now may be production again
-        return False
+        return None
     if role == "trial":
         bench.doors.engine.flush()
     before = watching.begin(unit)
@@ -299,7 +304,7 @@ def _level(bench: Bench, launch: Launch, role: Role, watching: Watching, level: 
         warnings=warnings,
         client=outcome.client,
     )
-    return measured.state == "measured"
+    return measured
 
 
 def mean_watts(samples: Sequence[GpuSample]) -> float | None:

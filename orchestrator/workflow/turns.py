@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from orchestrator.core import events
+from orchestrator.core.judge.contest import PRODUCTION, Seen
 from orchestrator.core.load.levels import levels
 from orchestrator.core.plan.estimate import Cost, Pace
+from orchestrator.core.plan.fresh import objective_concurrency
 from orchestrator.core.plan.inherit import cannot_do_better
 from orchestrator.core.plan.plan import PlannedTrial, facts_of
 from orchestrator.core.plan.twins import twin
@@ -39,12 +41,14 @@ class Turns:
     touch: Callable[[], None]
     card_mib: tuple[int, ...]  # as the survey saw them
     made: dict[str, int]  # launches of this part of the run, by trial
+    seen: list[Seen]  # levels at the objective's load point, of earlier parts of the run too
     pace: Pace = field(default_factory=Pace)
     settled: set[str] = field(default_factory=set)
     measured: set[tuple[str, str]] = field(default_factory=set)  # (trial, level key)
     started: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # trial -> what its engine says it runs with
     ran: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # the same, of those that were measured
     environment: list[str] = field(default_factory=list)  # classes of the latest failures in a row
+    failed: set[str] = field(default_factory=set)  # configs that failed in this part of the run
 
     def take(self) -> bool:
         """All of them; whether at least one level of a candidate has been measured.
@@ -56,10 +60,10 @@ class Turns:
             if trial.slug in self.settled or not self._todo(trial.slug, block):
                 continue
             stop_if_asked(self.job.cancel, "between two configs")
-            if not self._has_time(trial, block):
+            if not self.has_time(trial, self._todo(trial.slug, block)):
                 self._leave_out(self._order[number:])
                 break
-            self._turn(trial, block)
+            self.turn(trial, partial(self._todo, trial.slug, block))
         return bool(self.measured)
 
     @cached_property
@@ -81,42 +85,47 @@ class Turns:
     def _remember(self) -> None:
         """A resumed run knows what failed before, and what that rules out."""
         self.settled |= set(self._past.settled)
+        self.failed |= set(self._past.failed)
         self.ran.update(self._past.settings)
-        self.measured |= {(slug, key) for slug, key in self._past.levels if slug in self.units}
+        self.measured |= {(slug, key) for slug, key in self._past.levels if slug in self.units and slug != PRODUCTION}
         for trial in self.job.plan.distinct:
             if trial.slug in self._past.failed:
                 self._rule_out(trial, self._past.failed[trial.slug])
 
-    def _turn(self, trial: PlannedTrial, block: int) -> None:
-        """Launch it; once more when the environment failed it, on a host that was cleaned again."""
+    def turn(self, trial: PlannedTrial, todo: Callable[[], tuple[LevelSpec, ...]]) -> None:
+        """Launch it for the levels that are still ``todo``; once more when the environment failed it, on a host that
+        was cleaned again."""
         failure: Failure | None = None
         for is_last in (False, True):
-            asked = self._todo(trial.slug, block)
+            asked = todo()
             self.touch()
+            launch = self._launch(trial, asked)
             ended = run_launch(
                 self.bench,
-                self._launch(trial, asked),
+                launch,
                 replaces=self.replaces,
                 same_as=self._same_as,
                 has_time=self._asks_time(trial),
             )
             self.replaces = "trial"
-            self._learn(trial, asked, ended)
+            self._learn(trial, launch.launch, asked, ended)
             if ended.failure is None:
                 self.environment.clear()
                 return
             failure = ended.failure
             self._judge(failure)
-            if failure.verdict != "environment" or is_last or not self._has_time(trial, block):
+            if failure.verdict != "environment" or is_last or not self.has_time(trial, todo()):
                 break
             text = f"{failure.name} is no fault of the config: the host is cleaned and it is started once more"
             self.bench.tell(events.Note, trial=trial.slug, text=text)
         assert failure is not None
         self.settled.add(trial.slug)
+        self.failed.add(trial.slug)
         self._rule_out(trial, failure.name)
 
-    def _learn(self, trial: PlannedTrial, todo: tuple[LevelSpec, ...], ended: Ended) -> None:
+    def _learn(self, trial: PlannedTrial, launch: str, todo: tuple[LevelSpec, ...], ended: Ended) -> None:
         self.measured |= {(trial.slug, key) for key in ended.measured}
+        self.seen += seen_of(self.job, trial.slug, launch, todo, ended)
         if ended.alias_of is not None:
             self.settled.add(trial.slug)
         elif ended.failure is None and ended.measured:
@@ -173,6 +182,8 @@ class Turns:
     def _same_as(self, slug: str, settings: Mapping[str, Any]) -> str | None:
         """An earlier config that was measured on this engine, with the settings that this one turns out to run with."""
         self.started[slug] = settings
+        if slug in self.ran or slug == PRODUCTION:
+            return None
         trials = {trial.slug: trial for trial in self.job.plan.distinct}
         engine = trials[slug].engine
         others = {
@@ -180,19 +191,28 @@ class Turns:
             for name, seen in self.ran.items()
             if name != slug and name in trials and trials[name].engine == engine
         }
-        return None if slug in self.ran else twin(trials[slug].config, settings, others, engine)
+        return twin(trials[slug].config, settings, others, engine)
 
-    def _left_s(self) -> float | None:
+    def left_s(self) -> float | None:
         ends_at = self.job.ends_at
         return None if ends_at is None else (ends_at - self.job.doors.clock.now()).total_seconds()
 
-    def _needed_s(self, trial: PlannedTrial, block: int) -> float:
-        share = self._share(self._todo(trial.slug, block))
-        return self.cost.launch_s(trial.config, share, self.pace) + self.cost.closing_s(self.pace)
+    def launch_s(self, trial: PlannedTrial, todo: tuple[LevelSpec, ...]) -> float:
+        """What starting it and measuring these levels is expected to take (s)."""
+        return self.cost.launch_s(trial.config, self._share(todo), self.pace)
 
-    def _has_time(self, trial: PlannedTrial, block: int) -> bool:
-        left = self._left_s()
-        return left is None or self._needed_s(trial, block) <= left
+    def _needed_s(self, trial: PlannedTrial, todo: tuple[LevelSpec, ...]) -> float:
+        return self.launch_s(trial, todo) + self.closing_s
+
+    @property
+    def closing_s(self) -> float:
+        """What must follow the last launch (s)."""
+        return self.cost.closing_s(self.pace)
+
+    def has_time(self, trial: PlannedTrial, todo: tuple[LevelSpec, ...]) -> bool:
+        """Whether it can be launched and production be back before the run must end."""
+        left = self.left_s()
+        return left is None or self._needed_s(trial, todo) <= left
 
     def _asks_time(self, trial: PlannedTrial) -> Callable[[LevelSpec], bool]:
         """Before each level: the first without time is said, with all that is left out."""
@@ -227,7 +247,8 @@ class Turns:
         self.bench.tell(
             events.Note,
             text=f"the rest is left out: the next of {len(waiting)} configs would need about "
-            f"{self._needed_s(following, block) / 60:.0f} min, {(self._left_s() or 0) / 60:.0f} min are left before "
+            f"{self._needed_s(following, self._todo(following.slug, block)) / 60:.0f} min, "
+            f"{(self.left_s() or 0) / 60:.0f} min are left before "
             f"{self.job.ends_at:%H:%M}",
         )
 
@@ -261,6 +282,16 @@ def launch_name(job: Job, slug: str, made: dict[str, int]) -> str:
     made[slug] = made.get(slug, 0) + 1
     before = job.past.launches.get(slug, 0) if job.past else 0
     return f"{slug}.l{before + made[slug]}"
+
+
+def seen_of(job: Job, slug: str, launch: str, todo: Sequence[LevelSpec], ended: Ended) -> list[Seen]:
+    """Those of a launch's levels that count where configs are compared."""
+    at = objective_concurrency(job.sweep)
+    return [
+        Seen(trial=slug, launch=launch, repeat=level.repeat, figures=ended.figures[level.key])
+        for level in todo
+        if level.concurrency == at and level.key in ended.figures
+    ]
 
 
 def todo(job: Job, slug: str, block: int) -> tuple[LevelSpec, ...]:

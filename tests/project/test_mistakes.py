@@ -49,7 +49,7 @@ def test_all_of_both_files_are_told_at_once(tmp_path: Path) -> None:
     sweep = changed(sweep, "pp_size * tp_size == gpus", "pp_sise * tp_size == gpus")
     sweep = changed(sweep, "chunked-prefill-size: 8192", "chunked-prefill-size: lots")
     sweep = changed(sweep, "arrival: staggered", "arrival: poisson")
-    sweep = changed(sweep, "repeats: {per-level: 2}", "repeats: {per-level: 2, confirm: 2}\nwrokload: {}")
+    sweep = changed(sweep, "repeats: {per-level: 2}", "repeats: {per-level: 2, confirm: 1}\nwrokload: {}")
     assert faults(tmp_path, inventory=inventory, sweep=sweep) == [
         'inventory.yaml:12: services.k26.port: read "many"; accepted: a whole number from 1 to 65535',
         'inventory.yaml:15: services.k26.flags: unknown flag "pp-sise"\n    did you mean pp-size?',
@@ -59,7 +59,7 @@ def test_all_of_both_files_are_told_at_once(tmp_path: Path) -> None:
         'sweeps/night.yaml:6: where: "pp_sise * tp_size == gpus": unknown name "pp_sise"\n    did you mean pp_size?',
         'sweeps/night.yaml:8: flags.chunked-prefill-size: read "lots"; accepted: a whole number, at least -1',
         'sweeps/night.yaml:15: workload.arrival: "poisson" is not honoured yet; accepted: staggered or burst',
-        'sweeps/night.yaml:17: repeats: "confirm" is not honoured yet',
+        "sweeps/night.yaml:17: repeats.confirm: read 1; accepted: auto, none or a whole number from 2 to 100",
         'sweeps/night.yaml:18: unknown key "wrokload"\n    did you mean workload?',
     ]
 

@@ -44,9 +44,9 @@ Outcome = Literal["winner", "no clear winner", "nothing better", "open"]
 class Rules:
     """How a winner is confirmed. ``looks``: numbers of blocks; the last is the most that is bought."""
 
-    looks: tuple[int, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 32)
-    most_finalists: int = 16
-    keep: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({2: 8, 4: 4, 8: 2}))
+    looks: tuple[int, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 40)
+    most_finalists: int = 20
+    keep: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({2: 10, 4: 5, 8: 2}))
     zone: float = 0.02
     error: float = 0.05
 
@@ -134,15 +134,15 @@ def confirm(contest: Contest, rules: Rules | None = None) -> Confirmation:
 def finalists(contest: Contest, rules: Rules) -> tuple[str, ...]:
     """Configs that may be best after the screening, the highest first. Once launched afresh, a config stays one."""
     logs = {name: math.log(value) for name, value in contest.screening.items() if value > 0}
-    begun = {name for name, blocks in contest.fresh.items() if 1 in blocks} | set(contest.left)
+    begun = {name for name, blocks in contest.fresh.items() if 1 in blocks}
     rivals = sorted((name for name in logs if name != contest.reference), key=lambda name: (-logs[name], name))
-    if any(2 in blocks for blocks in contest.fresh.values()):
-        return tuple(name for name in rivals if name in begun)
     reach = REACH * math.sqrt(2) * max(contest.noise, FLOOR)
     top = max(logs.values(), default=0.0)
     near = [name for name in rivals if top - logs[name] <= reach][: rules.most_finalists]
     if contest.reference is None and len(near) == 1:
         near = rivals[:2]  # a gain is over something
+    if any(2 in blocks for blocks in contest.fresh.values()):  # what the grid gained since comes too late
+        near = [name for name in near if name in contest.left]
     return tuple(name for name in rivals if name in near or name in begun)
 
 

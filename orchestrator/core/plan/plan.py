@@ -32,7 +32,7 @@ from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.load.levels import digest
 from orchestrator.core.plan.estimate import BudgetVerdict, Cost, Estimate, LaunchTimes, against_budget, kv_needs
 from orchestrator.core.plan.grid import Grid, GridPoint, Removed, expand, production_config
-from orchestrator.core.sweep import Objective, Sweep
+from orchestrator.core.sweep import Objective, Repeats, Sweep
 
 __all__ = ["Group", "LaunchTimes", "Plan", "PlannedTrial", "facts_of", "plan"]
 
@@ -105,6 +105,7 @@ class Plan:
     kv_needed: Mapping[int, int] = field(default_factory=dict)  # concurrency -> tokens of KV its level may hold
     lengths_assumed: bool = False
     reference: Literal["production", "none"] = "production"
+    repeats: Repeats = field(default_factory=Repeats)
 
     @property
     def launchable(self) -> tuple[PlannedTrial, ...]:
@@ -225,6 +226,7 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
         kv_needed=needs,
         lengths_assumed=sweep.workload.lengths.assumed,
         reference=sweep.reference,
+        repeats=sweep.repeats,
     )
 
 

@@ -1,0 +1,42 @@
+"""The launches that confirm a winner: what is measured in one, how its levels are numbered, who is the reference.
+
+A fresh launch measures the objective's load point only, as often as a launch of the grid does. A repeat has one number
+over the whole run; those of fresh launches begin where the grid's end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from orchestrator.core.load.levels import levels
+from orchestrator.core.sweep import Repeats, Sweep
+from orchestrator.core.workload import LevelSpec
+
+FRAMES = 2  # production is measured before the grid and after it, under these numbers
+
+
+def fresh_levels(sweep: Sweep, block: int) -> tuple[LevelSpec, ...]:
+    """The levels of one fresh launch in a block (from 1)."""
+    at = objective_concurrency(sweep)
+    count = sweep.repeats.per_level
+    before = _screening(sweep.repeats) + (block - 1) * count
+    return tuple(
+        replace(level, repeat=level.repeat + before)
+        for level in levels(sweep.workload, count)
+        if level.concurrency == at
+    )
+
+
+def objective_concurrency(sweep: Sweep) -> int:
+    """Where configs are compared: the objective's, else the highest level."""
+    return sweep.objective.concurrency or max(sweep.workload.concurrency)
+
+
+def block_of(repeats: Repeats, repeat: int) -> int:
+    """The block that a repeat belongs to; 0 for one of the grid."""
+    after = repeat - _screening(repeats)
+    return 0 if after <= 0 else (after - 1) // repeats.per_level + 1
+
+
+def _screening(repeats: Repeats) -> int:
+    return max(repeats.launches, FRAMES) * repeats.per_level
