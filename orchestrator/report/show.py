@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from orchestrator.core.clean import clean
 from orchestrator.core.history import RunHistory, RunSummary, TrialHistory
 from orchestrator.core.judge import standing
+from orchestrator.core.judge.contest import confirmation
 from orchestrator.core.judge.standing import Intent, Point, Reading
+from orchestrator.report.confirmed import confirmed_lines
 from orchestrator.report.text import (
     ABSENT,
     Row,
@@ -195,7 +197,19 @@ def best(history: RunHistory, meant: Intent, width: int) -> list[str]:
     if found is None:
         return folded("best", "nothing was measured", width)
     named = standing.has_several_workloads(standing.points(history))
-    label = f"at {column(found.point, named=named)}"  # not "best": that word is for a confirmed winner
+    at = column(found.point, named=named)
+    confirmed = confirmation(history)
+    if confirmed is not None:
+        told = confirmed_lines(
+            confirmed,
+            figure="steady" if meant.maximize == "steady_tok_s" else "whole",
+            at=at,
+            reference="production" if meant.wants_reference else None,
+            width=width,
+        )
+        if told:
+            return [*told, *_over_limit(found, width, hang=17)]
+    label = f"at {at}"  # not "best": that word is for a confirmed winner
     hang = max(17, len(label) + 4)
     lines: list[str] = []
     if found.trial is None:
@@ -210,6 +224,11 @@ def best(history: RunHistory, meant: Intent, width: int) -> list[str]:
         lines += folded(label, f"{figure}: highest measured ({launches}, not confirmed)", width, hang=hang)
         for said in _beside(history, meant, found):
             lines += folded("", said, width, hang=hang)
+    return [*lines, *_over_limit(found, width, hang=hang)]
+
+
+def _over_limit(found: standing.Highest, width: int, *, hang: int) -> list[str]:
+    lines: list[str] = []
     for slug, limit, value in found.over_limit:
         seen_value = "not known" if value is None else f"{seconds(value)} s"
         lines += folded("", clean(f"{slug} is left out: {limit} is {seen_value}"), width, hang=hang)

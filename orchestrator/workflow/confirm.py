@@ -33,7 +33,9 @@ def reference_trial(sweep: Sweep, plan: Plan) -> PlannedTrial | None:
     """What production runs, as a trial of its own: needed when a winner is confirmed and no config equals it."""
     if sweep.repeats.confirm is None or question(sweep, plan).reference != PRODUCTION:
         return None
-    return PlannedTrial(slug=PRODUCTION, config=plan.production, engine=plan.engine, settings={}, order=0, is_production=True)
+    return PlannedTrial(
+        slug=PRODUCTION, config=plan.production, engine=plan.engine, settings={}, order=0, is_production=True
+    )
 
 
 def confirm_winner(turns: Turns, units: Mapping[str, TrialUnit]) -> Confirmation | None:

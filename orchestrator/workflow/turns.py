@@ -194,6 +194,7 @@ class Turns:
         return twin(trials[slug].config, settings, others, engine)
 
     def left_s(self) -> float | None:
+        """Seconds until production must serve again; None without a budget."""
         ends_at = self.job.ends_at
         return None if ends_at is None else (ends_at - self.job.doors.clock.now()).total_seconds()
 

@@ -44,7 +44,7 @@ Outcome = Literal["winner", "no clear winner", "nothing better", "open"]
 class Rules:
     """How a winner is confirmed. ``looks``: numbers of blocks; the last is the most that is bought."""
 
-    looks: tuple[int, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 40)
+    looks: tuple[int, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 48)
     most_finalists: int = 20
     keep: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({2: 10, 4: 5, 8: 2}))
     zone: float = 0.02

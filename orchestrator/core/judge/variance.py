@@ -45,17 +45,6 @@ class Noise:
         return math.fsum(each) / len(each) ** 2, self.between_df
 
 
-def satterthwaite(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Sum of independent variances, each with its degrees of freedom, and those of the sum.
-
-    (sum v)^2 / sum(v^2 / df): Satterthwaite 1946. With a sum of 0 the fewest degrees of freedom there are.
-    """
-    total = math.fsum(variance for variance, _ in parts)
-    if total <= 0:
-        return 0.0, min(df for _, df in parts)
-    return total, total**2 / math.fsum(variance**2 / df for variance, df in parts if variance > 0)
-
-
 def noise(configs: Sequence[Launches], *, source: str = "this run") -> Noise:
     """Estimate both variances over all configs; each config's own speed is its own affair."""
     kept = [[list(launch) for launch in launches if launch] for launches in configs]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
-from orchestrator.core.judge.variance import noise, satterthwaite
+from orchestrator.core.judge.variance import noise
 
 values = st.floats(-1, 1)
 launches = st.lists(st.lists(values, min_size=1, max_size=4), min_size=1, max_size=5)
@@ -62,9 +62,3 @@ def test_a_mean_over_two_launches_is_half_as_noisy_as_one() -> None:
     assert two is not None
     assert two[0] == pytest.approx(one[0] / 2)
     assert noise([[[0.0, 0.02]]]).of_mean([2]) is None
-
-
-def test_degrees_of_freedom_of_a_sum_lie_between_the_fewest_and_all() -> None:
-    assert satterthwaite([(1.0, 4), (1.0, 4)]) == (2.0, 8.0)
-    assert satterthwaite([(1.0, 4), (0.0, 9)]) == (1.0, 4.0)
-    assert satterthwaite([(0.0, 4), (0.0, 9)]) == (0.0, 4)
