@@ -77,8 +77,10 @@ def confirm_winner(turns: Turns, units: Mapping[str, TrialUnit]) -> Confirmation
                 return found
             before = len(turns.seen)
             turns.turn(trials[slug], todo[slug])
-            if len(turns.seen) == before:  # nothing was measured: it is not asked again for what it cannot give
-                turns.failed.add(slug)
+            if len(turns.seen) == before and slug not in turns.failed:
+                if not turns.has_time(trials[slug], todo[slug]()):  # it was started, and said to have none left
+                    return found
+                turns.failed.add(slug)  # it is not asked again for what it cannot give
 
 
 def _todo(turns: Turns, slug: str, block: int) -> tuple[LevelSpec, ...]:

@@ -220,7 +220,7 @@ class Turns:
         ends_at = self.job.ends_at
         time = TimeLeft(clock=self.job.doors.clock, cost=self.cost, pace=self.pace, ends_at=ends_at)
 
-        def has_time(level: LevelSpec) -> bool:
+        def admits(level: LevelSpec) -> bool:
             if time.is_enough(level):
                 return True
             reason = f"no time for C={level.concurrency} and the restore before {ends_at:%H:%M}"
@@ -231,7 +231,7 @@ class Turns:
             )
             return False
 
-        return has_time
+        return admits
 
     def _leave_out(self, rest: Sequence[tuple[int, PlannedTrial]]) -> None:
         """There is no time for the rest. Configs with figures keep them; the others say that they have none."""
