@@ -8,6 +8,7 @@ from rich.cells import cell_len
 
 from orchestrator.core.clean import clean_lines
 from orchestrator.core.flags import about
+from orchestrator.core.judge.confirm import Rules
 from orchestrator.core.plan.plan import Group, Plan, PlannedTrial
 from orchestrator.report.text import count, folded, pad, value_text
 
@@ -133,8 +134,19 @@ def _sums(plan: Plan, width: int) -> list[str]:
     assumed += ", starts as recorded" if estimate.is_recorded else ", a start takes a quarter of startup.timeout"
     if plan.lengths_assumed:
         assumed += ", and the lengths of answers"
-    said = [sums, order, *_memory(plan), about_it, assumed]
+    said = [sums, order, *_memory(plan), about_it, *_confirming(plan), assumed]
     return [line for sentence in said for line in _paragraph(sentence, width)]
+
+
+def _confirming(plan: Plan) -> list[str]:
+    """What comes after the grid; how many launches that takes depends on what is measured."""
+    asked = plan.repeats.confirm
+    if asked is None:
+        return []
+    beside = " and of production" if plan.reference == "production" else ""
+    often = f"at most {Rules().looks[-1]} of each, while the budget lasts" if asked == "auto" else f"{asked} of each"
+    each = _span(plan.estimate.fresh_s)
+    return [f"then fresh launches of those that may be best{beside}, about {each} each: {often}"]
 
 
 def _memory(plan: Plan) -> list[str]:

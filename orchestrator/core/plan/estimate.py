@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from statistics import median
 
 from orchestrator.core.config import Config
 from orchestrator.core.load.levels import levels, say_ok, warm_up
+from orchestrator.core.plan.fresh import objective_concurrency
 from orchestrator.core.sweep import Budget, Sweep
 from orchestrator.core.workload import LevelSpec, Workload
 
@@ -54,6 +55,7 @@ class Estimate:
     measure_s: float
     usual_start_s: float
     is_recorded: bool  # usual_start_s was seen on this service, not assumed
+    fresh_s: float = 0.0  # one launch that confirms, at the objective's load point; how many is not known before
     stream_tok_s: float = STREAM_TOK_S
 
     @property
@@ -96,6 +98,8 @@ class Cost:
         self._recorded = recorded
         self._production = production
         self._pass_s = pass_seconds(sweep.workload, sweep.repeats.per_level)
+        at = objective_concurrency(sweep)
+        self._fresh_pass_s = pass_seconds(replace(sweep.workload, concurrency=(at,)), sweep.repeats.per_level)
         self._restore_s = self._start_s(production)
         self._reference_s = 2 * self._pass_s if sweep.reference == "production" else 0.0
 
@@ -145,12 +149,14 @@ class Cost:
 
     def estimate(self, configs: Sequence[Config]) -> Estimate:
         """The whole of it for these configs."""
-        usual = self._recorded.usual_s
+        recorded = self._recorded.usual_s
+        usual = self._assumed_s if recorded is None else recorded
         return Estimate(
             start_s=sum(self._launches * self._start_s(config) for config in configs) + self._restore_s,
             measure_s=len(configs) * self._launches * self._pass_s + self._reference_s,
-            usual_start_s=self._assumed_s if usual is None else usual,
-            is_recorded=usual is not None,
+            usual_start_s=usual,
+            is_recorded=recorded is not None,
+            fresh_s=usual + self._fresh_pass_s,
         )
 
 
