@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.core.clean import clean
-from orchestrator.core.judge.confirm import Confirmation, Gain
+from orchestrator.core.judge.confirm import FLOOR, Confirmation, Gain
 from orchestrator.report.text import folded
 
 _NAMED = 4
@@ -52,7 +52,8 @@ def confirmed_lines(found: Confirmation, *, figure: str, at: str, reference: str
             lines += folded("", clean(f"{interval(ahead)} over {name}"), width)
     lines += _left(found.set_aside, width)
     if found.noise is not None:
-        lines += folded("", f"fresh launches of one config differ by {100 * found.noise:.1f} %", width)
+        or_less = " or less" if found.noise <= FLOOR else ""
+        lines += folded("", f"fresh launches of one config differ by {100 * found.noise:.1f} %{or_less}", width)
     return lines
 
 

@@ -19,6 +19,7 @@ from orchestrator.core.history import (
     TelemetryRow,
     TrialRow,
 )
+from orchestrator.core.judge.contest import confirmation
 from orchestrator.report.conditions import CONDITIONS, condition_columns
 
 _KEYS = ("run", "trial", "launch", "level")
@@ -62,8 +63,21 @@ def as_json(history: RunHistory) -> str:
             for trial in history.trials
         ],
         "notes": [asdict(note) for note in history.notes],
+        "confirmation": _confirmation(history),
     }
     return _dump(content)
+
+
+def _confirmation(history: RunHistory) -> dict[str, Any] | None:
+    """What fresh launches say of the winner, gains as ratios less 1; null where none was to be confirmed."""
+    found = confirmation(history)
+    if found is None:
+        return None
+    content = {field.name: getattr(found, field.name) for field in fields(found)}
+    content["gains"] = {name: asdict(gain) for name, gain in found.gains.items()}
+    content["ahead"] = {name: asdict(gain) for name, gain in found.ahead.items()}
+    content["buy"] = asdict(found.buy) if found.buy is not None else None
+    return content
 
 
 def runs_as_json(runs: Sequence[RunSummary]) -> str:

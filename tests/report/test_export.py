@@ -59,7 +59,7 @@ def test_names_are_the_databases(store: Store) -> None:
     trial = content["trials"][1]
     launch = trial["launches"][0]
     level = launch["levels"][0]
-    assert set(content) - {"trials", "notes"} <= columns["run"]
+    assert set(content) - {"trials", "notes", "confirmation"} <= columns["run"]
     assert set(trial) - {"launches"} <= columns["trial"] | columns["config"]
     assert set(launch) - {"levels"} <= columns["launch"] | columns["build"]
     assert set(level) - {"request_file", "telemetry"} <= columns["level"]
@@ -117,3 +117,7 @@ def test_runs_as_json(tmp_path: Path) -> None:
     assert (latest["run"], latest["simulated"], latest["state"], latest["levels"]) == ("beef", True, "open", 8)
     assert (first["trials"], first["measured"], first["failed"], first["restore_state"]) == (3, 2, 1, "verified")
     assert "plan" not in first
+
+
+def test_a_run_that_confirms_nothing_says_so(store: Store) -> None:
+    assert json.loads(export.as_json(store.read()))["confirmation"] is None
