@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import count
 from pathlib import Path
 
 from orchestrator.cli.living import marked
@@ -26,6 +27,7 @@ OUTLOOK = Outlook(configs=3, launches=3, start_s=900.0, measure_s=1500.0, concur
 def night(folder: Path, run: str) -> None:
     """Tell it."""
     over = threading.Event()
+    seconds = count(0.0, 10.0)  # every sign of progress is due, however fast the night is told
 
     def listen() -> None:
         sys.stdin.readline()
@@ -34,7 +36,10 @@ def night(folder: Path, run: str) -> None:
     threading.Thread(target=listen, daemon=True).start()
     with Store.open(folder / ".tune") as store, heeded(say) as signals:
         home = store.run_folder(run)
-        with marked(home, run, since=time.time()) as mark, Transcript(home, OUTLOOK) as transcript:
+        with (
+            marked(home, run, since=time.time()) as mark,
+            Transcript(home, OUTLOOK, wall=seconds.__next__) as transcript,
+        ):
             signals.on_stop = mark.stopping
             story = Story(run=run)
             for event in until_killed(story):
