@@ -57,7 +57,7 @@ def show(ctx: click.Context, run: str | None, trial: str | None, level: str | No
     tune show                                   the table of the latest run
     tune show 7f3c --trial pp8.d0               one config: launches, load points
     tune show 7f3c --trial pp8.d0 --journal     why it failed
-    tune show 7f3c --trial pp8.d0 --level 16 --raw      every number of C=16, request by request
+    tune show --trial pp8.d0 --level 16 --raw   each number, request by request
     tune show 7f3c --csv > 7f3c.csv             for a spreadsheet
     """
     from orchestrator.errors import InputRefused  # noqa: PLC0415
