@@ -17,7 +17,7 @@ PORT = 30000
 PATIENCE_S = 3600.0
 START_S = 600.0
 
-LIMITS = "    lease: 2m\n    startup: {timeout: 20m, no-progress: 5m}\n"
+LIMITS = "    startup: {timeout: 20m, no-progress: 5m}\n"
 
 
 def see_engine(bed: Bed, engine: RealEngine) -> BedHost:
