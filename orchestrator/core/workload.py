@@ -11,10 +11,19 @@ Arrival = Literal["burst", "staggered"]
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """A named text. The name is what records and reports show."""
+    """One thing to ask. The name is what records and reports show.
+
+    ``messages``: a whole conversation, role and content of each, in place of ``text``. ``random_tokens``: no text at
+    all but so many token ids, drawn anew for every request from a vocabulary of ``vocabulary`` tokens.
+    ``output_tokens``: how many this prompt's answer is asked to have, whatever the workload's lengths say.
+    """
 
     name: str
-    text: str
+    text: str = ""
+    messages: tuple[tuple[str, str], ...] = ()
+    random_tokens: int = 0
+    vocabulary: int = 0
+    output_tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,13 +31,14 @@ class Lengths:
     """How many output tokens each request asks for.
 
     ``around``: unequal, stratified over ``tokens`` x [0.5, 1.5], the same for every config (ignore_eos).
-    ``fixed``: every request ``tokens`` (ignore_eos). ``listed``: ``listed[concurrency]`` in order of
-    submission (ignore_eos); the list's length is the number of requests. ``natural``: the model stops by
-    itself, at most ``tokens``.
+    ``fixed``: every request ``tokens`` (ignore_eos). ``explicit``: those of ``explicit`` in turn, from the first again
+    at its end (ignore_eos). ``listed``: ``listed[concurrency]`` in order of submission (ignore_eos); the list's length
+    is the number of requests. ``natural``: the model stops by itself, at most ``tokens``.
     """
 
-    kind: Literal["around", "fixed", "listed", "natural"]
+    kind: Literal["around", "fixed", "explicit", "listed", "natural"]
     tokens: int = 0
+    explicit: tuple[int, ...] = ()
     listed: Mapping[int, tuple[int, ...]] | None = None
     assumed: bool = False  # the lists were not measured; reports say so
 
@@ -54,7 +64,10 @@ class Workload:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestSpec:
-    """One request as it will be sent. ``text`` has its nonce in front."""
+    """One request as it will be sent: ``text``, ``messages`` or ``input_ids``, with its nonce in front or in the ids.
+
+    ``random_tokens`` and ``vocabulary`` say which ids are to be drawn (``core.load.levels.with_nonce`` draws them).
+    """
 
     index: int
     prompt: str
@@ -62,6 +75,20 @@ class RequestSpec:
     max_tokens: int
     ignore_eos: bool
     due_s: float | None = None  # open loop: when to send it, s after the level's start
+    messages: tuple[tuple[str, str], ...] = ()
+    random_tokens: int = 0
+    vocabulary: int = 0
+    input_ids: tuple[int, ...] = ()
+
+    @property
+    def whole_text(self) -> str:
+        """All that is said, of every message; empty for token ids."""
+        return "\n".join(content for _, content in self.messages) if self.messages else self.text
+
+    @property
+    def about_prompt_tokens(self) -> int:
+        """Token ids exactly, text at four characters a token: about, not exactly."""
+        return self.random_tokens or len(self.whole_text) // 4
 
 
 @dataclass(frozen=True, kw_only=True)

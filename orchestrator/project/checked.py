@@ -92,7 +92,8 @@ _LOOKS = {
     "flags": "write NAME: value, each on a line of its own",
     "grid": "write NAME: [value, value], each on a line of its own",
     "slo": "write a figure and its limit: slo: {ttft_p95: 5s}",
-    "output-tokens": "a number, or one of {around: N}, {fixed: N}, {natural: N}, {listed: {C: [N, …]}}",
+    "output-tokens": "a number, or one of {around: N}, {fixed: N}, {explicit: [N, …]}, {natural: N}, "
+    "{listed: {C: [N, …]}}",
     "where": 'write expressions: where: ["pp_size * tp_size == gpus"]',
 }
 

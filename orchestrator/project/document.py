@@ -111,8 +111,30 @@ def read_text(
         return None
 
 
+def read_head(
+    path: Path, name: str, faults: Faults, *, limit: int, mention: Mention | None = None
+) -> tuple[bytes, bool] | None:
+    """The file's first ``limit`` bytes, and whether that is all of it; None after adding the fault."""
+    try:
+        content = _beginning(path, name, limit, mention)
+    except _Unreadable as unreadable:
+        faults.add(unreadable.fault)
+        return None
+    return content[:limit], len(content) <= limit
+
+
 def _content(path: Path, name: str, limit: int, mention: Mention | None) -> bytes:
-    """Regular files only, opened without blocking: a pipe or a device named by mistake must not hang."""
+    content = _beginning(path, name, limit, mention)
+    if len(content) > limit:
+        raise _whole(name, f"is larger than {limit // 1024} KiB", mention)
+    return content
+
+
+def _beginning(path: Path, name: str, limit: int, mention: Mention | None) -> bytes:
+    """The first ``limit`` bytes, and one more where there are more.
+
+    Regular files only, opened without blocking: a pipe or a device named by mistake must not hang.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -124,10 +146,7 @@ def _content(path: Path, name: str, limit: int, mention: Mention | None) -> byte
         os.close(descriptor)
         raise _whole(name, "is no regular file", mention)
     with os.fdopen(descriptor, "rb") as file:
-        content = file.read(limit + 1)
-    if len(content) > limit:
-        raise _whole(name, f"is larger than {limit // 1024} KiB", mention)
-    return content
+        return file.read(limit + 1)
 
 
 def _whole(name: str, text: str, mention: Mention | None) -> _Unreadable:

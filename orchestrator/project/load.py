@@ -1,37 +1,37 @@
-"""The `workload` of a sweep file to ``core.workload``: prompts by name or from a file, lengths, levels, arrival."""
+"""The `workload` of a sweep file to ``core.workload``: prompts, lengths, levels, arrival."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from orchestrator.core.load.prompts import PROMPTS
-from orchestrator.core.nearest import nearest
 from orchestrator.core.workload import Lengths, Prompt, Workload
 from orchestrator.project import shapes
 from orchestrator.project.checked import missing
-from orchestrator.project.document import Document, Mention, Place, Scalar, dotted, read_text
-from orchestrator.project.faults import Fault, Faults, did_you_mean
-from orchestrator.project.words import NOT_YET, shown
+from orchestrator.project.document import Document, Place, dotted
+from orchestrator.project.faults import Fault, Faults
+from orchestrator.project.prompts import read_prompts
 
-MAX_PROMPTS = 10_000
-MAX_PROMPT = 400_000  # characters
 MAX_REQUESTS = 100_000  # of one level
+MAX_IDS = 20_000_000  # token ids sent in one level
 
 
-def read_workload(document: Document, shape: shapes.Load | None, folder: Path, faults: Faults) -> Workload | None:
-    """The workload, or None when it cannot be built; every fault is added. ``folder`` is the sweep file's."""
+def read_workload(
+    document: Document, shape: shapes.Load | None, folder: Path, vocabulary: int, faults: Faults
+) -> Workload | None:
+    """The workload, or None when it cannot be built; every fault is added.
+
+    ``folder`` is the sweep file's; ``vocabulary`` the model's, 0 where it is not known.
+    """
     if shape is None:
         missing(document, (), "workload", faults)
         return None
     for key in shape.needed:
         missing(document, ("workload",), key, faults)
-    prompts = _prompts(document, shape.prompts or [], folder, faults)
+    prompts = read_prompts(document, ("workload", "prompts"), shape.prompts or [], folder, vocabulary, faults)
     concurrency = _concurrency(document, shape.concurrency or [], faults)
     lengths = _lengths(document, shape.output_tokens, concurrency, faults)
-    _check_size(document, shape, concurrency, faults)
+    _check_size(document, shape, prompts, concurrency, faults)
     if lengths is None or not prompts or not concurrency:
         return None
     return Workload(
@@ -49,70 +49,6 @@ def read_workload(document: Document, shape: shapes.Load | None, folder: Path, f
         max_failed=shape.max_failed,
         seed=shape.seed,
     )
-
-
-def _prompts(document: Document, nodes: Sequence[Any], folder: Path, faults: Faults) -> tuple[Prompt, ...]:
-    prompts: list[Prompt] = []
-    written = document.node(("workload", "prompts"))
-    if written == []:
-        faults.add(
-            Fault(
-                document.name,
-                document.line(("workload", "prompts")),
-                "workload.prompts",
-                "read an empty list; accepted: at least one prompt",
-            )
-        )
-    for index, node in enumerate(nodes):
-        place: Place = ("workload", "prompts", index)
-        line = document.line(place)
-        if not isinstance(node, Scalar) or node.value is None:
-            what = (
-                f"prompts written as {shown(node)} are {NOT_YET}" if isinstance(node, dict) else f"read {shown(node)}"
-            )
-            text = f"{what}; accepted: names of prompts, or a .jsonl file"
-            faults.add(Fault(document.name, line, dotted(place), text))
-        elif node.text.endswith(".jsonl"):
-            path = folder / Path(node.text).expanduser()
-            prompts += _prompt_file(path, node.text, Mention(document, place), faults)
-        elif node.text in PROMPTS:
-            prompts.append(PROMPTS[node.text])
-        else:
-            text = f"unknown prompt {shown(node)}"
-            known = f"accepted: {', '.join(PROMPTS)}, or a .jsonl file"
-            hint = did_you_mean(nearest(node.text, PROMPTS)) or known
-            faults.add(Fault(document.name, line, dotted(place), text, hint=hint))
-    return tuple(prompts)
-
-
-def _prompt_file(path: Path, shown_as: str, mention: Mention, faults: Faults) -> list[Prompt]:
-    """Prompts of a file with one JSON object a line: {"prompt": "…"}. They are named FILE:LINE."""
-    text = read_text(path, shown_as, faults, limit=16 * 2**20, mention=mention)
-    if text is None:
-        return []
-    prompts: list[Prompt] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        prompt = _prompt_line(line)
-        if prompt is None:
-            accepted = f'a line such as {{"prompt": "…"}}, at most {MAX_PROMPT} characters'
-            faults.add(Fault(shown_as, number, "", f"read {line.strip()[:60]}; accepted: {accepted}"))
-            return prompts
-        prompts.append(Prompt(name=f"{path.stem}:{number}", text=prompt))
-    if not 1 <= len(prompts) <= MAX_PROMPTS:
-        faults.add(Fault(shown_as, None, "", f"holds {len(prompts)} prompts; accepted: 1 to {MAX_PROMPTS}"))
-    return prompts
-
-
-def _prompt_line(line: str) -> str | None:
-    try:
-        content = json.loads(line)
-    except (json.JSONDecodeError, RecursionError):
-        return None
-    prompt = content.get("prompt") if isinstance(content, dict) else None
-    is_sound = isinstance(prompt, str) and prompt.strip() and len(prompt) <= MAX_PROMPT
-    return prompt if is_sound else None
 
 
 def _concurrency(document: Document, levels: Sequence[int], faults: Faults) -> tuple[int, ...]:
@@ -136,7 +72,13 @@ def _lengths(
         return None
     place: Place = ("workload", "output-tokens")
     line = document.line(place)
-    kinds = {"around": shape.around, "fixed": shape.fixed, "listed": shape.listed, "natural": shape.natural}
+    kinds = {
+        "around": shape.around,
+        "fixed": shape.fixed,
+        "explicit": shape.explicit,
+        "listed": shape.listed,
+        "natural": shape.natural,
+    }
     written = [kind for kind in kinds if document.node((*place, kind)) is not None]
     node = document.node(place)
     is_empty = isinstance(node, dict) and node.keys() <= {"assumed"}
@@ -148,6 +90,12 @@ def _lengths(
         faults.add(Fault(document.name, line, dotted(place), "assumed goes with listed lengths only"))
     if shape.listed is not None:
         return _listed(document, shape.listed, concurrency, faults, assumed=shape.assumed)
+    if shape.explicit is not None:
+        if not shape.explicit:
+            text = "read an empty list; accepted: at least one length"
+            faults.add(Fault(document.name, line, dotted((*place, "explicit")), text))
+            return None
+        return Lengths(kind="explicit", explicit=tuple(shape.explicit))
     for kind in ("around", "fixed", "natural"):
         tokens = kinds[kind]
         if isinstance(tokens, int):
@@ -179,9 +127,16 @@ def _listed(
     return Lengths(kind="listed", listed=listed, assumed=assumed) if faults.count == before else None
 
 
-def _check_size(document: Document, shape: shapes.Load, concurrency: Sequence[int], faults: Faults) -> None:
+def _check_size(
+    document: Document, shape: shapes.Load, prompts: Sequence[Prompt], concurrency: Sequence[int], faults: Faults
+) -> None:
     requests = max(concurrency, default=0) * shape.requests_per_stream
     if requests > MAX_REQUESTS:
         place: Place = ("workload", "requests-per-stream")
         text = f"{requests} requests in one level; accepted: at most {MAX_REQUESTS}"
+        faults.add(Fault(document.name, document.line(place), dotted(place), text))
+    ids = requests * max((prompt.random_tokens for prompt in prompts), default=0)
+    if ids > MAX_IDS:
+        place = ("workload", "prompts")
+        text = f"{ids} random token ids in one level; accepted: at most {MAX_IDS}"
         faults.add(Fault(document.name, document.line(place), dotted(place), text))

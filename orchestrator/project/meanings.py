@@ -70,8 +70,8 @@ MEANINGS: Mapping[type[shapes.Shape], Mapping[str, str]] = {
     },
     shapes.Load: {
         "name": "Part of the levels' names when it is not default.",
-        "prompts": 'Names of prompts that come with tune, or a file of {"prompt": "…"} lines.',
-        "output-tokens": "A number (around it, unequal, the same for every config), or fixed, listed, natural.",
+        "prompts": "Names of prompts that come with tune, files of prompts, or so many random token ids.",
+        "output-tokens": "A number (around it, the same for every config), or fixed, explicit, listed, natural.",
         "concurrency": "The levels: this many requests at once, measured in ascending order.",
         "requests-per-stream": "A level at C sends this x C requests.",
         "arrival": "staggered, or burst: the first C all at once.",
@@ -86,6 +86,7 @@ MEANINGS: Mapping[type[shapes.Shape], Mapping[str, str]] = {
     shapes.Lengths: {
         "around": "Unequal lengths, half to one and a half times this.",
         "fixed": "Every answer as long.",
+        "explicit": "These lengths in turn, from the first again at the end.",
         "listed": "One length a request, for each level.",
         "natural": "The model stops by itself, at most here.",
         "assumed": "The lists are not a measurement.",

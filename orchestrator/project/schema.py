@@ -13,7 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from orchestrator.core.load.prompts import PROMPTS
-from orchestrator.project import flag_forms, shapes, words
+from orchestrator.project import flag_forms, prompts, shapes, words
 from orchestrator.project.meanings import MEANINGS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -108,13 +108,28 @@ def _sweep(made: dict[str, Any], definitions: dict[str, Any]) -> None:
     keys["grid"] = {**flag_forms.grid(), "description": keys["grid"]["description"]}
     _environment(made)
     lengths = definitions["Lengths"]
-    lengths["oneOf"] = [{"required": [kind]} for kind in ("around", "fixed", "listed", "natural")]
+    lengths["oneOf"] = [{"required": [kind]} for kind in ("around", "fixed", "explicit", "listed", "natural")]
     load = definitions["Load"]["properties"]
     number = {**lengths["properties"]["around"], "description": load["output-tokens"]["description"]}
     load["output-tokens"] = {"anyOf": [number, {"$ref": "#/$defs/Lengths"}]}
-    prompt = {"anyOf": [{"enum": list(PROMPTS)}, {"type": "string", "pattern": r"\.jsonl$"}]}
+    prompt = {"anyOf": [{"enum": list(PROMPTS)}, {"type": "string", "pattern": r"\.jsonl$"}, *_sources()]}
     load["prompts"] |= {"anyOf": [prompt, {"type": "array", "items": prompt, "minItems": 1}]}
     definitions["Budget"]["maxProperties"] = 1
+
+
+def _sources() -> list[dict[str, Any]]:
+    """Prompts that are written as a mapping."""
+    first = {**prompts.FIRST.form, "description": "How many of the file are taken, from its beginning."}
+    path = {"type": "string", "minLength": 1}
+    forms = [
+        {"file": {**path, "description": 'One {"prompt": "…"} or {"messages": […]} a line.'}, "first": first},
+        {"sharegpt": {**path, "description": "Conversations, as ShareGPT has them."}, "first": first},
+        {"random-tokens": {**prompts.RANDOM_TOKENS.form, "description": "Prompts of exactly so many token ids."}},
+    ]
+    return [
+        {"type": "object", "properties": form, "required": [next(iter(form))], "additionalProperties": False}
+        for form in forms
+    ]
 
 
 def _environment(holder: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ from orchestrator.project.words import (
     gibibytes,
     one_host,
     one_or_many,
+    one_thing_or_many,
     pattern,
     switch,
     time_of_day,
@@ -166,10 +167,11 @@ class InventoryFile(Shape):
 
 
 class Lengths(Shape):
-    """`output-tokens`: one of the four; a bare number is `around`."""
+    """`output-tokens`: one of the five; a bare number is `around`."""
 
     around: Tokens | None = None
     fixed: Tokens | None = None
+    explicit: Annotated[list[Tokens] | None, BeforeValidator(one_or_many)] = None
     listed: dict[str, Annotated[list[Tokens], BeforeValidator(one_or_many)]] | None = None
     natural: Tokens | None = None
     assumed: Annotated[bool, BeforeValidator(switch)] = False
@@ -184,11 +186,14 @@ class Load(Shape):
     """The `workload` of a sweep."""
 
     needed = ("prompts", "output-tokens", "concurrency")
-    hints: ClassVar[Hints] = dict.fromkeys(("max-tokens", "max-output-tokens"), "did you mean output-tokens?")
-    not_yet = frozenset({"rate", "rates", "trace", "input-tokens", "token-ids", "mix", "slo", "think-time"})
+    hints: ClassVar[Hints] = {
+        **dict.fromkeys(("max-tokens", "max-output-tokens"), "did you mean output-tokens?"),
+        **dict.fromkeys(("token-ids", "random-tokens"), "did you mean prompts: {random-tokens: N}?"),
+    }
+    not_yet = frozenset({"rate", "rates", "trace", "input-tokens", "mix", "slo", "think-time"})
 
     name: Name = "default"
-    prompts: Annotated[list[Any] | None, BeforeValidator(one_or_many)] = None
+    prompts: Annotated[list[Any] | None, BeforeValidator(one_thing_or_many)] = None
     output_tokens: Lengths | None = None
     concurrency: Annotated[list[Concurrency] | None, BeforeValidator(one_or_many)] = None
     requests_per_stream: Few = 4

@@ -37,7 +37,9 @@ def read_sweep(
     flags = read_flags(document, ("flags",), shape.flags, faults)
     environment = read_environment(document, ("environment",), shape.environment, faults)
     _check_fixed(document, axes, {**flags, **environment}, faults)
-    workload = read_workload(document, shape.workload, path.parent, faults)
+    model = service.model if service else None
+    vocabulary = model.vocabulary if model else 0
+    workload = read_workload(document, shape.workload, path.parent, vocabulary, faults)
     _check_objective(document, shape.objective, workload.concurrency if workload else (), faults)
     _check_budget(document, shape.budget, faults)
     if service is None or workload is None:

@@ -241,6 +241,11 @@ def one_or_many(node: Any) -> Any:
     return [node] if isinstance(node, Scalar) and node.value is not None else node
 
 
+def one_thing_or_many(node: Any) -> Any:
+    """A single value, or a single mapping, stands for a list of one."""
+    return [node] if isinstance(node, dict) else one_or_many(node)
+
+
 def environment_text(node: Any) -> str:
     """The value of an environment variable, as its text was written. May be empty when quoted."""
     scalar = _scalar(node, "text on one line")

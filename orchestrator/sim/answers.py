@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import random
 import re
+from collections.abc import Sequence
+
+from orchestrator.core.workload import RequestSpec
 
 TEMPLATE_TOKENS = 12  # what a chat template adds
 REASONING_SHARE = 0.6  # of an answer, while a reasoning parser is on
@@ -21,6 +24,18 @@ _WORDS = _TEXT.split()
 def prompt_tokens(text: str) -> int:
     """Tokens of a prompt: four characters each, as English text has it, and the chat template."""
     return TEMPLATE_TOKENS + max(1, -(-len(text) // 4))
+
+
+def asked_of(request: RequestSpec) -> tuple[str, int]:
+    """A request's prompt as the prefix cache knows it, and its tokens: what the routes make of the same one."""
+    if request.input_ids:
+        return ids_text(request.input_ids), len(request.input_ids)
+    return request.whole_text, prompt_tokens(request.whole_text)
+
+
+def ids_text(ids: Sequence[int]) -> str:
+    """Token ids in the place of a text."""
+    return " ".join(map(str, ids))
 
 
 def natural_tokens(text: str, seed: int) -> int:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.sim.answers import natural_tokens, prompt_tokens, reasoning_tokens
+from orchestrator.sim.answers import ids_text, natural_tokens, prompt_tokens, reasoning_tokens
 from orchestrator.sim.distortion import Distortion, as_bytes
 from orchestrator.sim.http import Reply, Reset, json_reply
 from orchestrator.sim.live import LiveEngine, Stream
@@ -196,7 +196,7 @@ def _prompt(prompt: object) -> tuple[str, int]:
     if isinstance(prompt, str):
         return prompt, max(1, -(-len(prompt) // 4))
     if isinstance(prompt, list) and prompt and all(isinstance(item, int) for item in prompt):
-        return " ".join(map(str, prompt)), len(prompt)
+        return ids_text(prompt), len(prompt)
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str):
         return _prompt(prompt[0])
     raise BadBody("prompt: Input should be one text or one list of token ids", "Bad Request")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from orchestrator.core.ports import Cancel, LoadProgress
 from orchestrator.core.results import LoadOutcome, RequestRecord
 from orchestrator.core.workload import LevelSpec, RequestSpec
-from orchestrator.sim.answers import natural_tokens, prompt_tokens, reasoning_tokens
+from orchestrator.sim.answers import asked_of, natural_tokens, reasoning_tokens
 from orchestrator.sim.distortion import LATE_S, tokens_of
 from orchestrator.sim.machine import Machine, Run
 from orchestrator.sim.model import PipelineEngine, Request
@@ -147,11 +147,11 @@ class _ClosedLoop:
 
     def _send(self, at: float) -> None:
         spec = self._unsent.popleft()
-        tokens = prompt_tokens(spec.text)
-        cached = self._run.cache.look_up(spec.text, tokens)
+        text, tokens = asked_of(spec)
+        cached = self._run.cache.look_up(text, tokens)
         wanted = spec.max_tokens
         if not spec.ignore_eos:
-            wanted = min(wanted, natural_tokens(spec.text, self._seed))
+            wanted = min(wanted, natural_tokens(text, self._seed))
         faults, number = self._run.faults, self._run.asked
         self._run.asked += 1
         wanted = tokens_of(wanted, spec.max_tokens, faults, number)
@@ -195,7 +195,9 @@ class _ClosedLoop:
             output_tokens=tokens,
             prompt_tokens=sent.prompt_tokens if whole else None,
             cached_tokens=sent.cached_tokens if whole else None,
-            reasoning_tokens=reasoning_tokens(request.tokens, has_parser=self._has_parser) if whole else None,
+            reasoning_tokens=reasoning_tokens(request.tokens, has_parser=self._has_parser and not spec.input_ids)
+            if whole
+            else None,
             finish_reason=None if not whole else "length" if request.tokens >= spec.max_tokens else "stop",
             status=200,
             error=None if whole else self._error(sent) if came else CUT,

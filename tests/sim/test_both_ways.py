@@ -9,6 +9,8 @@ import pytest
 from orchestrator.bench.driver import ProcessLoad
 from orchestrator.cli.clock import RealClock
 from orchestrator.core.judge.figures import figures
+from orchestrator.core.load.levels import levels, with_nonce
+from orchestrator.core.workload import Lengths, Prompt, Workload
 from orchestrator.sim import doors as sim_doors
 from orchestrator.sim.probe import SimEngine
 from tests.sim.entry import START, Never, launch, level, measure, service, trial
@@ -55,3 +57,26 @@ def test_a_level_over_http_agrees_with_the_doors(tmp_path: Path, cap: int | None
     if cap is not None:
         assert virtual.ttft.p99 > 2 * free.ttft.p99  # the cap is felt, alike in both
         assert real.ttft.p99 == pytest.approx(virtual.ttft.p99, rel=2 * TOLERANCE)
+
+
+@pytest.mark.slow
+def test_random_tokens_over_http_are_what_the_doors_get(tmp_path: Path) -> None:
+    prompt = Prompt(name="random-300", random_tokens=300, vocabulary=32_000)
+    asked = Workload(
+        name="default", prompts=(prompt,), lengths=Lengths(kind="fixed", tokens=24), concurrency=(2,), arrival="burst"
+    )
+    spec = with_nonce(levels(asked)[0], "salt")
+    doors = sim_doors.build(service(), seed=0, start=START)
+    lease = doors.service.take(run="1a2b", purpose="test", ttl_s=600)
+    assert launch(doors, lease, trial(service(), cuda_graph=True)) is not None
+    with serving(tmp_path, *PP8, "--reasoning-parser", "kimi_k2", environment={"TUNE_SIM_SPEED": "20"}) as running:
+        running.wait_for("The server is fired up and ready to roll!")
+        load = ProcessLoad(f"http://127.0.0.1:{running.port}", RealClock())
+        real = load.run(spec, on_progress=lambda _: None, cancel=Never()).records
+    virtual = measure(doors, spec).records
+    for records in (real, virtual):
+        assert {record.outcome for record in records} == {"ok"}
+        assert {record.prompt_tokens for record in records} == {300}
+        assert {record.cached_tokens for record in records} == {0}
+        assert {record.finish_reason for record in records} == {"length"}
+        assert {record.reasoning_tokens for record in records} == {0}

@@ -6,6 +6,9 @@ Facts of the protocol (OpenAI's chat and completions streams, as SGLang 0.5 send
   ``content`` are both generated text; one event may hold several tokens, so tokens are never counted from events;
 * with ``include_usage`` the last event before ``[DONE]`` has no choices but ``usage``, the only count of tokens taken
   here; without it the tokens are unknown;
+* an event of SGLang's own ``/generate`` holds the whole text so far and, last, ``meta_info`` with the running count
+  ``completion_tokens`` (no other count is taken), ``cached_tokens`` and, in the last one, ``finish_reason``, an object
+  with a ``type``; an event whose count has not grown brought no token;
 * an engine that fails in mid-stream says so in an event (``{"error": ...}`` or ``{"object": "error", ...}``) and may
   still close with ``[DONE]``.
 """
@@ -17,6 +20,7 @@ from array import array
 from typing import Any
 
 _DONE = b"[DONE]"
+_META = b',"meta_info":{'  # in a JSON text its quotes would be escaped: this is always a key
 _TEXT_KEYS = (b'"content":"', b'"reasoning_content":"', b'"text":"')
 MAX_ERROR = 300  # characters kept of what a server says went wrong
 
@@ -93,11 +97,13 @@ class Answer:
                 return
 
     def _decode(self, data: bytes, stamp: float) -> None:
-        try:
-            event = json.loads(data)
-        except ValueError:
-            self.fail(f"an event is not JSON: {data[:80]!r}")
-            return
+        event = _without_text(data)
+        if event is None:
+            try:
+                event = json.loads(data)
+            except ValueError:
+                self.fail(f"an event is not JSON: {data[:80]!r}")
+                return
         if not isinstance(event, dict):
             self.fail(f"an event is not an object: {data[:80]!r}")
             return
@@ -107,6 +113,10 @@ class Answer:
         usage = event.get("usage")
         if isinstance(usage, dict):
             self._usage(usage)
+        meta = event.get("meta_info")
+        if isinstance(meta, dict):
+            self._meta(meta, stamp)
+            return
         choices = event.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if not isinstance(choice, dict):
@@ -120,6 +130,24 @@ class Answer:
                     self._learn(data)
                 break
 
+    def _meta(self, meta: dict[str, Any], stamp: float) -> None:
+        """An event of ``/generate``: its counts are of the whole answer so far."""
+        before = self.output_tokens or 0
+        self.output_tokens = _count(meta.get("completion_tokens"), self.output_tokens)
+        self.prompt_tokens = _count(meta.get("prompt_tokens"), self.prompt_tokens)
+        self.cached_tokens = _count(meta.get("cached_tokens"), self.cached_tokens)
+        self.reasoning_tokens = _count(meta.get("reasoning_tokens"), self.reasoning_tokens)
+        if (self.output_tokens or 0) > before:
+            self.stamps.append(stamp)
+        reason = meta.get("finish_reason")
+        kind = reason.get("type") if isinstance(reason, dict) else reason
+        if not isinstance(kind, str):
+            return
+        self.finish_reason = kind
+        if kind == "abort":
+            said = reason.get("message") if isinstance(reason, dict) else None
+            self.fail(f"the engine gave up the answer: {said or kind}"[:MAX_ERROR])
+
     def _usage(self, usage: dict[str, Any]) -> None:
         prompt = _part(usage, "prompt_tokens_details")
         output = _part(usage, "completion_tokens_details")
@@ -128,6 +156,20 @@ class Answer:
         self.cached_tokens = _count(prompt.get("cached_tokens"), self.cached_tokens)
         reasoning = usage.get("reasoning_tokens", output.get("reasoning_tokens"))
         self.reasoning_tokens = _count(reasoning, self.reasoning_tokens)
+
+
+def _without_text(data: bytes) -> Any:
+    """An event of ``/generate`` from its ``meta_info`` on, where that is all that follows; else None.
+
+    Each event repeats the answer so far: reading all of it would cost more with every token.
+    """
+    at = data.find(_META)
+    if at < 0:
+        return None
+    try:
+        return json.loads(b"{" + data[at + 1 :])
+    except ValueError:
+        return None
 
 
 def error_text(reply: object) -> str:

@@ -69,10 +69,15 @@ def spec_from_line(line: bytes) -> LoadSpec:
     try:
         content = json.loads(line)
         level = content.pop("level")
-        requests = tuple(RequestSpec(**request) for request in level.pop("requests"))
+        requests = tuple(_request_from(request) for request in level.pop("requests"))
         return LoadSpec(level=LevelSpec(requests=requests, **level), **content)
     except (ValueError, TypeError, KeyError, AttributeError) as wrong:
         raise NotAFrame(f"not a load spec: {wrong}") from wrong
+
+
+def _request_from(content: dict[str, Any]) -> RequestSpec:
+    messages = tuple((role, said) for role, said in content.pop("messages"))
+    return RequestSpec(messages=messages, input_ids=tuple(content.pop("input_ids")), **content)
 
 
 def frame_bytes(kind: Kind, content: Mapping[str, Any], blob: bytes = b"") -> bytes:

@@ -10,8 +10,10 @@ import hashlib
 import json
 import random
 from dataclasses import replace
+from itertools import cycle, islice
 
 from orchestrator.core.load.prompts import SAY_OK
+from orchestrator.core.load.tokens import random_ids
 from orchestrator.core.workload import LevelSpec, Prompt, RequestSpec, Workload
 
 WARM_UP_TOKENS = 48  # long enough that all C of the wave are decoding at once
@@ -69,12 +71,18 @@ def warm_up(level: LevelSpec) -> LevelSpec:
 def with_nonce(level: LevelSpec, salt: str) -> LevelSpec:
     """The level with a nonce at the very front of each prompt, so that no two requests share a prefix.
 
-    ``salt`` names the occasion (run and launch): the same salt gives the same nonces, another one gives others.
+    Random token ids are themselves the nonce: they are drawn here, for this occasion and request alone. ``salt`` names
+    the occasion (run and launch): the same salt gives the same nonces, another one gives others.
     """
 
     def marked(request: RequestSpec) -> RequestSpec:
         seed = f"{salt}|{level.key}|{level.purpose}|{request.index}"
+        if request.random_tokens:
+            return replace(request, input_ids=random_ids(seed, request.random_tokens, request.vocabulary))
         nonce = hashlib.sha256(seed.encode()).hexdigest()[:16]
+        if request.messages:
+            (role, content), *others = request.messages
+            return replace(request, messages=((role, f"[{nonce}] {content}"), *others))
         return replace(request, text=f"[{nonce}] {request.text}")
 
     return replace(level, requests=tuple(marked(request) for request in level.requests))
@@ -90,8 +98,9 @@ def digest(workload: Workload) -> str:
     listed = {str(c): list(tokens) for c, tokens in sorted((lengths.listed or {}).items())}
     content = {
         "sent-as": _SENT_AS,
-        "prompts": [prompt.text for prompt in workload.prompts],
+        "prompts": [_content(prompt) for prompt in workload.prompts],
         "lengths": {"kind": lengths.kind, "tokens": lengths.tokens, "listed": listed},
+        **({"explicit": lengths.explicit} if lengths.explicit else {}),
         "requests-per-stream": workload.requests_per_stream,
         "arrival": workload.arrival,
         "stagger": workload.stagger_s,
@@ -101,6 +110,18 @@ def digest(workload: Workload) -> str:
     }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _content(prompt: Prompt) -> str | dict[str, object]:
+    """What of a prompt is sent: everything but its name."""
+    more = {
+        "messages": prompt.messages,
+        "random-tokens": prompt.random_tokens,
+        "vocabulary": prompt.vocabulary,
+        "output-tokens": prompt.output_tokens,
+    }
+    said = {name: value for name, value in more.items() if value}
+    return {"text": prompt.text, **said} if said else prompt.text
 
 
 def _level(workload: Workload, concurrency: int, repeat: int) -> LevelSpec:
@@ -123,7 +144,16 @@ def _level(workload: Workload, concurrency: int, repeat: int) -> LevelSpec:
 
 
 def _request(index: int, prompt: Prompt, tokens: int, *, ignore_eos: bool) -> RequestSpec:
-    return RequestSpec(index=index, prompt=prompt.name, text=prompt.text, max_tokens=tokens, ignore_eos=ignore_eos)
+    return RequestSpec(
+        index=index,
+        prompt=prompt.name,
+        text=prompt.text,
+        messages=prompt.messages,
+        random_tokens=prompt.random_tokens,
+        vocabulary=prompt.vocabulary,
+        max_tokens=prompt.output_tokens or tokens,
+        ignore_eos=ignore_eos,
+    )
 
 
 def _output_tokens(workload: Workload, concurrency: int) -> tuple[int, ...]:
@@ -136,6 +166,8 @@ def _output_tokens(workload: Workload, concurrency: int) -> tuple[int, ...]:
     waves = workload.requests_per_stream
     if lengths.kind == "around":
         return _around(lengths.tokens, waves, concurrency, random.Random(f"{workload.seed}/{concurrency}"))
+    if lengths.kind == "explicit":
+        return tuple(islice(cycle(lengths.explicit), waves * concurrency))
     return (lengths.tokens,) * (waves * concurrency)
 
 

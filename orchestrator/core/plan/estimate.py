@@ -183,7 +183,9 @@ def kv_needs(workload: Workload) -> dict[int, int]:
     """
     needs: dict[int, int] = {}
     for spec in levels(workload):
-        sizes = sorted((len(one.text) // 4 + WRAPPING_TOKENS + one.max_tokens for one in spec.requests), reverse=True)
+        sizes = sorted(
+            (one.about_prompt_tokens + WRAPPING_TOKENS + one.max_tokens for one in spec.requests), reverse=True
+        )
         needs[spec.concurrency] = sum(sizes[: spec.concurrency])
     return needs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -157,3 +158,49 @@ def test_the_digest_is_stable_and_ignores_names_time_limits_and_which_levels_are
     assert digest(AROUND) == digest(
         replace(AROUND, name="other", request_timeout_s=1.0, gap_timeout_s=1.0, concurrency=(1, 16))
     )
+
+
+def test_explicit_lengths_are_asked_for_in_turn() -> None:
+    (level,) = levels(replace(AROUND, lengths=Lengths(kind="explicit", explicit=(8, 64, 512)), concurrency=(2,)))
+    assert tokens(level) == [8, 64, 512, 8, 64, 512, 8, 64]
+    assert all(request.ignore_eos for request in level.requests)
+
+
+def test_a_prompt_may_say_how_long_its_answer_is() -> None:
+    mixed = (Prompt(name="a", text="a", output_tokens=7), Prompt(name="b", text="b"))
+    (level,) = levels(
+        replace(
+            AROUND, prompts=mixed, lengths=Lengths(kind="fixed", tokens=100), concurrency=(1,), requests_per_stream=4
+        )
+    )
+    assert tokens(level) == [7, 100, 7, 100]
+
+
+def test_random_ids_are_exact_in_number_and_new_for_each_request_and_occasion() -> None:
+    prompt = Prompt(name="random-64", random_tokens=64, vocabulary=1200)
+    (level,) = levels(replace(AROUND, prompts=(prompt,), concurrency=(4,)))
+    ids = [
+        request.input_ids
+        for salt in ("launch 1", "launch 2")
+        for request in (*with_nonce(level, salt).requests, *with_nonce(warm_up(level), salt).requests)
+    ]
+    assert {len(one) for one in ids} == {64}
+    assert len(set(ids)) == 2 * (16 + 4)
+    assert with_nonce(level, "launch 1") == with_nonce(level, "launch 1")
+    assert all(0 <= token < 1140 for one in ids for token in one)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"messages": (("user", "p"),)},
+        {"random_tokens": 8, "vocabulary": 100},
+        {"random_tokens": 8, "vocabulary": 101},
+        {"output_tokens": 4},
+    ],
+)
+def test_the_digest_changes_with_what_a_prompt_holds(change: dict[str, Any]) -> None:
+    plain = Prompt(name="p", text="p")
+    before = digest(replace(AROUND, prompts=(plain,)))
+    assert digest(replace(AROUND, prompts=(replace(plain, **change),))) != before
+    assert digest(replace(AROUND, prompts=(replace(plain, name="q"),))) == before
