@@ -77,6 +77,18 @@ class Held:
         except (OutcomeUnknown, NotReached) as fault:
             self._missed(fault)
 
+    def cover(self, seconds: float) -> None:
+        """Renew for ``seconds`` longer than the lease: something is ordered that may take so long to come back.
+
+        A lost link is tolerated, as in ``beat``. Raises ``LeaseLost``.
+        """
+        try:
+            now = self._clock.monotonic()
+            self._service.renew(self.lease, ttl_s=self.ttl_s + seconds)
+            self._renewed_at = now + seconds
+        except (OutcomeUnknown, NotReached) as fault:
+            self._missed(fault)
+
     def prove(self, cancel: Cancel | None = None) -> None:
         """What comes next counts only while the host is ours: raises ``LeaseLost`` when it no longer is."""
         self.ask(self._renew, cancel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from orchestrator.core.commands.helper import HELPER_PATH
@@ -11,7 +12,7 @@ from orchestrator.core.ports import Cancel, Doors
 from orchestrator.core.start import failures
 from orchestrator.core.start.clearing import judge
 from orchestrator.core.units import RestoreState, Role, TrialUnit, UnitState
-from orchestrator.errors import HostFault, NotReached, OutcomeUnknown, RestoreFailed, RestoreUnderWay
+from orchestrator.errors import HostFault, LeaseLost, NotReached, OutcomeUnknown, RestoreFailed, RestoreUnderWay
 from orchestrator.workflow.aftermath import explained, host_word
 from orchestrator.workflow.lease import Held
 from orchestrator.workflow.ready import StartFailed, wait_ready
@@ -48,7 +49,9 @@ def stop_and_clear(doors: Doors, held: Held, ground: Ground, role: Role, *, canc
         doors.service.stop(held.lease, role, deadline_s=STOP_S)
         return True
 
+    held.cover(STOP_S)  # the order comes back when the unit has stopped: no sign of life can be given meanwhile
     held.act(stop, stopped, cancel)
+    held.prove(cancel)
     if role == "trial":
         leave_production_alone(doors, held)
     began = doors.clock.monotonic()
@@ -128,6 +131,8 @@ def restore(
     leave = Abandon(abandon, entry)
     while True:
         leave.check()
+        with suppress(LeaseLost):  # then the host restores by itself, and that is what is watched
+            held.beat()
         state = held.ask(doors.service.restoring, leave, ours=False)
         elapsed = doors.clock.monotonic() - began
         if state.phase == "failed":

@@ -337,3 +337,20 @@ def test_a_host_that_stops_answering_in_a_level_is_lost_contact_and_no_fault_of_
     assert (failed.trial, failed.failure_class, failed.verdict) == ("d8", "lost-contact", "environment")
     assert failed.evidence == ("k26 cannot be reached: timed out",)
     assert "waited for in vain for" in failed.explanation
+
+
+def test_a_trial_that_takes_longer_to_stop_than_the_lease_lasts_does_not_cost_the_hold(night: Lay) -> None:
+    """An engine that hangs on its port takes all of TimeoutStopSec to end, in a restore and between two trials."""
+    one = night(SWEEP + "reference: none\n", faults={"d0": "ignores-sigterm=100", "d8": "ignores-sigterm=100"})
+    one.sweep = replace(one.sweep, service=replace(one.sweep.service, lease_s=60.0))
+    link, clock = behind_a_link(one), one.doors.clock
+
+    def runs_out(word: str) -> None:
+        record = link.service.record()
+        if word != "take" and record is not None and clock.now() > datetime.fromisoformat(record.deadline):
+            raise LeaseLost("the deadline passed without a sign of life")
+
+    link.before = runs_out
+    state = one.run()
+    assert measured(one) == WHOLE
+    assert state.startswith("k26: sglang-k26.service is ready again, after ")
