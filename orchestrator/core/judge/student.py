@@ -18,7 +18,8 @@ def t_cdf(value: float, df: float) -> float:
     """P(T <= value) for ``df`` > 0 degrees of freedom, which need not be whole."""
     if not df > 0:
         raise ValueError(f"{df} degrees of freedom")
-    tail = 0.5 * _beta_share(df / (df + value * value), df / 2, 0.5)
+    square = value * value
+    tail = 0.5 * _beta_share(df / (df + square), square / (df + square), df / 2, 0.5)
     return tail if value < 0 else 1 - tail
 
 
@@ -41,16 +42,16 @@ def t_quantile(p: float, df: float) -> float:
     return (low + high) / 2
 
 
-def _beta_share(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function I_x(a, b)."""
+def _beta_share(x: float, rest: float, a: float, b: float) -> float:
+    """The regularised incomplete beta function I_x(a, b). ``rest`` is 1 - x, which only the caller has without loss."""
     if x <= 0:
         return 0.0
-    if x >= 1:
+    if rest <= 0:
         return 1.0
-    scale = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
+    scale = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest))
     if x < (a + 1) / (a + b + 2):  # there the fraction converges fast; beyond, the mirrored one does
         return scale * _fraction(x, a, b) / a
-    return 1 - scale * _fraction(1 - x, b, a) / b
+    return 1 - scale * _fraction(rest, b, a) / b
 
 
 def _fraction(x: float, a: float, b: float) -> float:

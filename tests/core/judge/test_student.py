@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
@@ -18,8 +18,18 @@ def test_the_quantile_is_scipys(p: float, df: float) -> None:
 
 
 @given(value=st.floats(-200, 200), df=degrees)
+@example(value=5.960464477539063e-08, df=5.0)
+@example(value=-1.4901161193847656e-08, df=1.0)
+@example(value=1e-200, df=0.7)  # its square is nothing
+@example(value=-0.003, df=400.0)
 def test_the_distribution_is_scipys(value: float, df: float) -> None:
     assert t_cdf(value, df) == pytest.approx(float(stats.t.cdf(value, df)), rel=1e-9, abs=1e-13)
+
+
+@given(value=st.floats(-1e-3, 1e-3), df=degrees)
+def test_near_nought_it_is_a_half_and_the_density_s_part(value: float, df: float) -> None:
+    density = float(stats.t.pdf(0, df))
+    assert t_cdf(value, df) == pytest.approx(0.5 + density * value, abs=2e-10)  # the next term is of the third order
 
 
 def test_the_table_in_the_books() -> None:
