@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -138,22 +139,38 @@ def test_with_several_stop_wants_a_name_and_attach_takes_the_newest(
     assert night.poll() is None
 
 
+def read_screen(terminal: int, *awaited: str, seen: str = "") -> str:
+    """What a terminal has shown once all that is awaited stands in it; its end before that fails with what it showed.
+
+    A terminal gives what was written in pieces, and its end as EIO.
+    """
+    shown = seen.encode()
+    while missing := [words for words in awaited if words.encode() not in shown]:
+        try:
+            piece = os.read(terminal, 4096)
+        except OSError:
+            piece = b""
+        assert piece, f"ended without {missing}: {shown.decode(errors='replace')}"
+        shown += piece
+    return shown.decode(errors="replace")
+
+
 def test_a_terminal_shows_the_same_board(tmp_path: Path, night: subprocess.Popen[str]) -> None:
     ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (40, 100))
     words = [sys.executable, "-m", "orchestrator", "-C", str(tmp_path), "attach"]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as one:
+    environment = {name: value for name, value in os.environ.items() if name not in {"LINES", "COLUMNS"}}
+    with subprocess.Popen(
+        words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment | {"TERM": "xterm"}
+    ) as one:
         os.close(theirs)
-        seen = b""
-        while b"so far" not in seen:
-            seen += os.read(ours, 4096)
-        one.send_signal(signal.SIGINT)
-        while b"tune stop 7f3c" not in seen:
-            seen += os.read(ours, 4096)
-        os.close(ours)
+        try:
+            board = read_screen(ours, "✓ pp8.d0", "▶ pp8.d8", "C=16   16/32 answers", "so far")
+            one.send_signal(signal.SIGINT)
+            read_screen(ours, "tune stop 7f3c", seen=board)
+            one.wait(60)
+        finally:
+            one.kill()
+            os.close(ours)
     assert one.returncode == 0
-    shown = seen.decode()
-    assert "✓ pp8.d0" in shown
-    assert "▶ pp8.d8" in shown
-    assert "C=16   16/32 answers" in shown
     assert night.poll() is None
