@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.core.history import RunHistory, RunSummary
+from orchestrator.core.history import ANSWERED, RunHistory, RunSummary, TrialHistory
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.judge.contest import Seen, confirmation, levels_of
 from orchestrator.core.units import ENGINE_PACKAGES, Survey
@@ -48,9 +48,8 @@ def may_go_on(earlier: RunHistory, *, digest: str, rehearsal: bool) -> None:
     ``digest`` is the plan's: sweep, service, template, model and workload as the files say now.
     """
     row = earlier.run
-    is_left = any(trial.trial.state in {"left-out", "planned"} for trial in earlier.trials)
     found = confirmation(earlier)
-    if row.state == "done" and not is_left and (found is None or found.buy is None):
+    if row.state == "done" and not wants_levels(earlier) and (found is None or found.buy is None):
         raise InputRefused(f"run {row.run} is complete", remedy=f"tune show {row.run}; a new run: leave --resume out")
     if row.sweep_digest != digest:
         raise InputRefused(
@@ -61,6 +60,25 @@ def may_go_on(earlier: RunHistory, *, digest: str, rehearsal: bool) -> None:
     if row.rehearsal != rehearsal:
         kind = "a rehearsal (--sim)" if row.rehearsal else "no rehearsal"
         raise InputRefused(f"run {row.run} is {kind}", remedy="rehearsed and measured results never mix")
+
+
+def wants_levels(earlier: RunHistory) -> bool:
+    """Whether levels of the sweep have no answer that a next part could get: of configs that had no turn, or whose
+    time ran out between two levels or two launches."""
+    plan = earlier.run.plan
+    repeats: Mapping[str, int] = plan.get("repeats") or {}
+    each = repeats.get("per_level", 1) * repeats.get("launches", 1)
+    wanted = {(concurrency, repeat) for concurrency in plan.get("concurrency") or () for repeat in range(1, each + 1)}
+    return any(
+        trial.trial.state in {"left-out", "planned"}
+        or (trial.trial.state == "measured" and trial.trial.role == "candidate" and not wanted <= _answered(trial))
+        for trial in earlier.trials
+    )
+
+
+def _answered(trial: TrialHistory) -> set[tuple[int, int]]:
+    """(concurrency, repeat) of its levels that have an answer."""
+    return {(level.concurrency, level.repeat) for level in trial.levels if level.state in ANSWERED}
 
 
 def past(earlier: RunHistory, levels: Collection[tuple[str, str]]) -> Past:

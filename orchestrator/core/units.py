@@ -124,6 +124,7 @@ class Lease:
     run: str
     token: str
     restored_first: bool = False  # the record was taken over in state temporary, so the host restored before
+    rebooted: bool = False  # and what had been left there was ended by a reboot
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -100,8 +100,8 @@ class ProcessService:
                 look=self._look,
                 restore=lambda _: self._end_what_runs(),
             )
-        restored_first = bool(record["restored_first"])
-        return Lease(service=self._entry.name, run=run, token=record["token"], restored_first=restored_first)
+        told = {name: record[name] for name in ("token", "restored_first", "rebooted")}
+        return Lease(service=self._entry.name, run=run, **told)
 
     def renew(self, lease: Lease, *, ttl_s: float) -> None:
         """Show a sign of life: the supervisor ends the engine when the deadline passes without one."""

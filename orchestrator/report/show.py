@@ -9,6 +9,7 @@ from orchestrator.core.history import RunHistory, RunSummary, TrialHistory
 from orchestrator.core.judge import standing
 from orchestrator.core.judge.contest import confirmation
 from orchestrator.core.judge.standing import Intent, Point, Reading
+from orchestrator.core.resume import wants_levels
 from orchestrator.report.confirmed import confirmed_lines
 from orchestrator.report.text import (
     ABSENT,
@@ -349,7 +350,7 @@ def host_said(history: RunHistory) -> str:
 def _next(history: RunHistory, meant: Intent, width: int) -> list[str]:
     run = history.run
     steps = []
-    if run.state != "done" or any(trial.trial.state == "left-out" for trial in history.trials):
+    if run.state != "done" or wants_levels(history):
         sim = " --sim" if run.rehearsal else ""
         steps.append(f"tune sweep {meant.path or run.sweep}{sim} --resume {run.run}")
     failed = [trial for trial in history.trials if failure(trial)]

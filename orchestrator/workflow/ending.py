@@ -73,9 +73,10 @@ class Ending:
         self.tell(events.Restored, verified=put.verified, seconds=put.seconds, detail=put.detail)
         return put.production
 
-    def left_behind(self, survey: Survey) -> None:
+    def left_behind(self, survey: Survey, *, rebooted: bool) -> None:
         """An earlier run had left a trial; the host has put production back, and now it is seen to serve."""
-        self.tell(events.RestoreBegan, why="an earlier run had left a trial behind")
+        cut = "an earlier run was cut off by a reboot of the host"
+        self.tell(events.RestoreBegan, why=cut if rebooted else "an earlier run had left a trial behind")
         production = survey.production
         if production.is_running:
             put = gate(self.doors, self.held, self.entry, production, abandon=self.cancel, on_phase=self._phase)

@@ -123,7 +123,7 @@ def _locked(job: Job, tell: Teller, touched: Touched) -> bool:
             card_mib=survey.card_mib,
         )
         if lease.restored_first:
-            ending.left_behind(survey)
+            ending.left_behind(survey, rebooted=lease.rebooted)
         touched.ran = survey.production.is_running
         if touched.ran and survey.enabled == "disabled":
             tell(events.Note, text=f"{entry.unit} is not enabled: a reboot in mid-run would leave the host without it")

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from orchestrator.core.history import RunHistory
+from orchestrator.core.history import LaunchHistory, RunHistory
 from orchestrator.core.inventory import HostEntry, ServiceEntry
-from orchestrator.core.resume import Past, build_of, may_go_on, past, same_build, unfinished
+from orchestrator.core.resume import Past, build_of, may_go_on, past, same_build, unfinished, wants_levels
 from orchestrator.core.units import Survey, UnitState
 from orchestrator.errors import InputRefused
 from tests.core.histories import launch, level, run, summary, trial
@@ -31,6 +31,56 @@ def test_the_newest_unfinished_run_of_the_sweep_goes_on() -> None:
 def test_a_run_of_this_very_sweep_goes_on() -> None:
     may_go_on(CUT, digest="d1", rehearsal=False)
     may_go_on(run(trial("d0"), trial("d8", state="left-out"), state="done"), digest="d1", rehearsal=False)
+
+
+PLAN = {"concurrency": [1, 4], "repeats": {"per_level": 1, "launches": 2}}
+FIRST = launch("d0", 1, level("d0", "d0.l1", 1, 40.0, repeat=1), level("d0", "d0.l1", 4, 90.0, repeat=1))
+
+
+@pytest.mark.parametrize(
+    ("launches", "is_left"),
+    [
+        pytest.param((FIRST,), True, id="no time for its second launch"),
+        pytest.param((FIRST, launch("d0", 2, level("d0", "d0.l2", 1, 41.0, repeat=2))), True, id="no time for C=4"),
+        pytest.param(
+            (
+                FIRST,
+                launch("d0", 2, level("d0", "d0.l2", 1, 41.0, repeat=2), level("d0", "d0.l2", 4, repeat=2)),
+            ),
+            True,
+            id="cut off in C=4",
+        ),
+        pytest.param(
+            (
+                FIRST,
+                launch(
+                    "d0",
+                    2,
+                    level("d0", "d0.l2", 1, 41.0, repeat=2),
+                    level("d0", "d0.l2", 4, repeat=2, state="invalid"),
+                ),
+            ),
+            False,
+            id="an invalid level has its answer",
+        ),
+    ],
+)
+def test_a_finished_run_that_lost_levels_for_lack_of_time_fetches_them(
+    launches: tuple[LaunchHistory, ...], is_left: bool
+) -> None:
+    earlier = run(trial("d0", *launches), plan=PLAN, state="done")
+    assert wants_levels(earlier) is is_left
+    if is_left:
+        may_go_on(earlier, digest="d1", rehearsal=False)
+        return
+    with pytest.raises(InputRefused, match="is complete"):
+        may_go_on(earlier, digest="d1", rehearsal=False)
+
+
+def test_a_config_that_failed_or_is_not_to_be_run_wants_no_more_levels() -> None:
+    died = launch("d2", 1, failure_class="oom-under-load", verdict="infeasible")
+    trials = (trial("d2", died, state="failed"), trial("d6", state="ruled-out"), trial("d8", state="alias"))
+    assert not wants_levels(run(*trials, plan=PLAN, state="done"))
 
 
 @pytest.mark.parametrize(

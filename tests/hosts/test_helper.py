@@ -137,7 +137,7 @@ def test_what_was_left_temporary_is_restored_before_anybody_takes_over(place: Pl
     place.now.steady += 61
     record = place.take("aaaa")
     assert place.restored == 1
-    assert record["restored_first"]
+    assert (record["restored_first"], record["rebooted"]) == (True, False)
     assert record["state"] == "production"
     assert record["production"]["seen"] == place.now.steady
     assert record["deadline_steady"] == place.now.steady + 60
@@ -171,6 +171,13 @@ def test_a_reboot_ends_every_hold(place: Place) -> None:
     place.now.boot = "boot-2"
     assert kind(lambda: helper.renew(place.folder, token, 60, now=place.now)) == "lease-lost"
     assert place.take("aaaa")["state"] == "production"
+
+
+def test_who_takes_over_after_a_reboot_is_told_of_it(place: Place) -> None:
+    place.touch(place.take()["token"])
+    place.now.boot = "boot-2"
+    record = place.take("aaaa")
+    assert (record["restored_first"], record["rebooted"]) == (True, True)
 
 
 def test_temporary_is_not_freed(place: Place) -> None:

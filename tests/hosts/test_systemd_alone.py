@@ -79,6 +79,7 @@ def test_a_reboot_in_mid_trial_ends_with_production(gpu1: BedHost, k26: SystemdS
     other = service(gpu1.entry, owner="you@there")
     again = other.take(run="aaaa", purpose="sweep", ttl_s=60)
     assert again.restored_first
+    assert again.rebooted
     assert state(gpu1, UNIT) == "active"
     other.free(again)
 
@@ -103,6 +104,7 @@ def test_a_run_that_ran_out_is_restored_before_it_is_taken_over(gpu1: BedHost, k
     time.sleep(2)
     lease = other.take(run="aaaa", purpose="sweep", ttl_s=60)
     assert lease.restored_first
+    assert not lease.rebooted
     assert state(gpu1, UNIT) == "active"
     assert "tune-expire-k26.timer" in gpu1.sh("systemctl list-units --no-legend 'tune-*'")
     other.free(lease)

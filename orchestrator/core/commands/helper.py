@@ -59,7 +59,8 @@ class HelperCalls:
         """Begin to hold; may take minutes when what an earlier run left has to be put back first."""
 
         def lease(told: Mapping[str, Any]) -> Lease:
-            return Lease(service=self.service, run=run, token=told["token"], restored_first=told["restored_first"])
+            names = ("token", "restored_first", "rebooted")
+            return Lease(service=self.service, run=run, **{name: told[name] for name in names})
 
         fields = {**self._place(), "owner": owner, "run": run, "purpose": purpose, "ttl_s": ttl_s}
         return self._command("take", fields, lease)

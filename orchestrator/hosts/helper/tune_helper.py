@@ -130,7 +130,8 @@ def take(
 
     A record of another run that is still live is refused with kind *locked*. One that ran out, that a reboot ended,
     or that is this run's own (a resume) is taken over; if it was *temporary* production is restored first, which
-    ``restored_first`` in the record tells. The new token is in the record; nobody else is ever shown it.
+    ``restored_first`` in the record tells, and ``rebooted`` that a reboot had ended it. The new token is in the record;
+    nobody else is ever shown it.
     """
     with locked(folder):
         moment = now()
@@ -151,6 +152,7 @@ def take(
             "state": "temporary" if unfinished else "production",
             "production": old["production"] if old is not None and unfinished else look(),
             "restored_first": unfinished,
+            "rebooted": old is not None and unfinished and old["boot_id"] != moment.boot,
         }
         set_deadline(record, moment, ttl_s + (RESTORE_BOUND_S if unfinished else 0.0))
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -891,7 +893,8 @@ def take_(request: Request) -> Answer:
     who = {name: request[name] for name in ("service", "owner", "run", "purpose", "ttl_s")}
     record = take(folder, **who, look=look_first, restore=restore_first)
     arm(service, ttl_s, trial_of(request["unit"]))
-    return {"token": record["token"], "restored_first": record["restored_first"], "record": shown(record)}
+    told = {name: record[name] for name in ("token", "restored_first", "rebooted")}
+    return {**told, "record": shown(record)}
 
 
 def renew_(request: Request) -> Answer:
