@@ -52,6 +52,8 @@ _STOPPING = re.compile(r"Stopping (\S+\.service - |tune trial )")
 # What a clean stop of SGLang ends with, by the dozen: extensions that count what Python left unfreed.
 _NOISE = re.compile(r"nanobind: (leaked|this is likely)| - leaked | - \.\.\. skipped remainder|See https://nanobind")
 
+_BATCH = re.compile(r"(Decode|Prefill) batch, ")  # what it goes on saying while it drains
+
 
 def stages(lines: Sequence[str], began: Stage = "start") -> tuple[Stage, ...]:
     """The stage each journal line was written in; ``began``: the stage before the first of them."""
@@ -111,7 +113,8 @@ def from_end(lines: Sequence[str], unit: UnitState, *, began: Stage = "start") -
     if unit.result == "oom-kill":
         return _failure(_HOST_OOM, tail)
     if stop is not None:
-        return _stopped(tuple(line.rstrip() for line in lines[stop:] if _is_telling(line))[:KEEP_LINES])
+        told = (line.rstrip() for line in lines[stop:] if _is_telling(line) and not _BATCH.search(line))
+        return _stopped(tuple(told)[:KEEP_LINES])
     has_served = "serve" in stages(lines, began)
     if unit.exec_main_code == 1 and unit.exec_main_status == 0:
         return _left_by_itself(tail, has_served=has_served)

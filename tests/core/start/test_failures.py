@@ -77,6 +77,8 @@ STOPPED = [
     "Decode batch, #running-req: 2, gen throughput (token/s): 7.5",
     "Stopping sglang-real-trial.service - tune trial pp2.d0 of sglang-real.service (run a8d4)...",
     "SIGTERM received. signum=None frame=None. Draining requests and shutting down...",
+    "[2026-11-30 20:32:32 PP0] Decode batch, #running-req: 2, #token: 626, gen throughput (token/s): 27.79",
+    "[2026-11-30 20:32:32 PP1] Decode batch, #running-req: 2, #token: 626, gen throughput (token/s): 27.90",
     "Gracefully exiting... Remaining number of requests 0. Remaining requests remaining_rids=[].",
     "Schedulers still alive 15s after ShutdownReq, killing them before they released: [2674, 2675]",
     "kill_process_tree called: parent_pid=2488, include_parent=False, pid=2488",
