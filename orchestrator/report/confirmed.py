@@ -6,19 +6,14 @@ from collections.abc import Sequence
 
 from orchestrator.core.clean import clean
 from orchestrator.core.judge.confirm import FLOOR, Confirmation, Gain
-from orchestrator.report.text import folded
+from orchestrator.report.text import folded, percent
 
 _NAMED = 4
 
 
 def interval(gain: Gain) -> str:
     """``+5.1 % (95 %: +3.9 … +6.2 %)``."""
-    return f"{_percent(gain.value)} % (95 %: {_percent(gain.low)} … {_percent(gain.high)} %)"
-
-
-def _percent(ratio: float) -> str:
-    said = f"{100 * ratio:+.1f}"
-    return "0.0" if said in {"+0.0", "-0.0"} else said
+    return f"{percent(gain.value)} % (95 %: {percent(gain.low)} … {percent(gain.high)} %)"
 
 
 def confirmed_lines(found: Confirmation, *, figure: str, at: str, reference: str | None, width: int) -> list[str]:

@@ -17,9 +17,13 @@ from orchestrator.core.history import (
     RunRow,
     RunSummary,
     TelemetryRow,
+    TrialHistory,
     TrialRow,
 )
+from orchestrator.core.judge.comparison import Comparison
 from orchestrator.core.judge.contest import confirmation
+from orchestrator.core.judge.standing import Point, intent, objective_point, points
+from orchestrator.core.judge.verdict import Compared
 from orchestrator.report.conditions import CONDITIONS, condition_columns
 
 _KEYS = ("run", "trial", "launch", "level")
@@ -33,6 +37,8 @@ _FILE = ("path", "sha256", "count")
 _NESTED = ("client", "conditions", "warnings", "request_file", "telemetry")
 _LEVEL = tuple(field.name for field in fields(LevelRow) if field.name not in (*_KEYS, *_NESTED, "simulated"))
 _TELEMETRY = tuple(field.name for field in fields(TelemetryRow))
+_EACH = ("verdict", "change", "lower", "upper", "inside_lower", "inside_upper", "reason")
+_AGAINST = (*(f"{name}_{each}" for name in ("steady", "whole") for each in _EACH), "experiment")
 
 COLUMNS = (
     *_KEYS,
@@ -45,6 +51,7 @@ COLUMNS = (
     *(f"conditions_{name}" for name in CONDITIONS),
     "warnings",
     *(f"request_file_{name}" for name in _FILE),
+    *(f"against_{name}" for name in _AGAINST),
 )
 
 
@@ -63,9 +70,58 @@ def as_json(history: RunHistory) -> str:
             for trial in history.trials
         ],
         "notes": [asdict(note) for note in history.notes],
+        "comparison": _comparison(history),
+        "drift": _drift(history),
         "confirmation": _confirmation(history),
     }
     return _dump(content)
+
+
+def _comparison(history: RunHistory) -> list[dict[str, Any]]:
+    """Each config against the reference at each load point measured of both; changes are ratios less 1."""
+    found = Comparison(history)
+    return [
+        {
+            "trial": trial.trial.trial,
+            "workload": at.workload,
+            "concurrency": at.concurrency,
+            **_against(found, trial, at),
+        }
+        for trial in history.trials
+        for at in points(history)
+        if found.against_reference(trial, at) is not None
+    ]
+
+
+def _against(found: Comparison, trial: TrialHistory, at: Point) -> dict[str, Any]:
+    verdict = found.against_reference(trial, at)
+    if verdict is None:
+        return {}
+    content = {**_compared("steady", verdict.steady), **_compared("whole", verdict.whole)}
+    return {**content, "experiment": verdict.experiment}
+
+
+def _compared(name: str, found: Compared) -> dict[str, Any]:
+    """``_inside`` is of levels in one launch each: what a start changes is not in it."""
+    return {
+        f"{name}_verdict": found.word,
+        f"{name}_change": found.change,
+        f"{name}_lower": found.gain.low if found.gain is not None else None,
+        f"{name}_upper": found.gain.high if found.gain is not None else None,
+        f"{name}_inside_lower": found.inside.low if found.inside is not None else None,
+        f"{name}_inside_upper": found.inside.high if found.inside is not None else None,
+        f"{name}_reason": found.reason,
+    }
+
+
+def _drift(history: RunHistory) -> dict[str, Any] | None:
+    """Of the reference, where configs are compared; null while it was measured there fewer than twice."""
+    at, meant = objective_point(history), intent(history.run)
+    found = Comparison(history).drift(at, meant.maximize) if at is not None else None
+    if at is None or found is None:
+        return None
+    where = {"figure": meant.maximize, "workload": at.workload, "concurrency": at.concurrency}
+    return {**where, **asdict(found)}
 
 
 def _confirmation(history: RunHistory) -> dict[str, Any] | None:
@@ -101,12 +157,18 @@ def as_csv(history: RunHistory) -> str:
     written = io.StringIO()
     writer = csv.DictWriter(written, COLUMNS, lineterminator="\n", restval="")
     writer.writeheader()
+    found = Comparison(history)
     for trial in history.trials:
+        against = {at: _against(found, trial, at) for at in points(history)}
         if not trial.launches:
             writer.writerow(_row(history.run, trial.trial, None, None))
         for launch in trial.launches:
             for level in launch.levels or (None,):
-                writer.writerow(_row(history.run, trial.trial, launch.launch, level))
+                is_measure = level is not None and level.purpose == "measure"
+                at = Point(workload=level.workload, concurrency=level.concurrency) if level and is_measure else None
+                told = against.get(at, {}) if at is not None else {}
+                row = _row(history.run, trial.trial, launch.launch, level)
+                writer.writerow({**row, **{f"against_{name}": _plain(value) for name, value in told.items()}})
     return written.getvalue()
 
 

@@ -7,19 +7,22 @@ from collections.abc import Mapping, Sequence
 from orchestrator.core.clean import clean
 from orchestrator.core.history import RunHistory, RunSummary, TrialHistory
 from orchestrator.core.judge import standing
+from orchestrator.core.judge.comparison import Comparison
 from orchestrator.core.judge.contest import confirmation
 from orchestrator.core.judge.standing import Intent, Point, Reading
+from orchestrator.core.judge.verdict import Verdict
 from orchestrator.core.resume import wants_levels
+from orchestrator.report.compared import column, comparison_lines, headings, name_of
 from orchestrator.report.confirmed import confirmed_lines
 from orchestrator.report.text import (
     ABSENT,
     Row,
-    change,
     count,
     folded,
     listed,
     moment,
     pad,
+    percent,
     rate,
     seconds,
     table,
@@ -41,7 +44,7 @@ def run_text(history: RunHistory, *, width: int = 80) -> str:
     lines = _head(history, meant, width)
     if columns and history.trials:
         lines += ["", *_figures(history, columns, width)]
-        lines += _comparison(history, meant, columns, width)
+        lines += comparison_lines(history, Comparison(history), meant, columns, width)
     lines += ["", *best(history, meant, width)]
     lines += _troubles(history, width)
     lines += ended_by(history, width)
@@ -81,22 +84,6 @@ def counts(history: RunHistory, meant: Intent) -> str:
     return ", ".join(said)
 
 
-def name_of(trial: TrialHistory, meant: Intent) -> str:
-    """The config's slug; production with the config it equals."""
-    slug = trial.trial.trial
-    equal = trial.trial.alias_of or ", ".join(sorted(meant.same_as_production))
-    return clean(f"{slug} ({equal})" if trial.trial.role == "production" and equal else slug)
-
-
-def column(point: Point, *, named: bool) -> str:
-    """``C=16``, with the workload's name in front where a run has several."""
-    return f"{clean(point.workload)} C={point.concurrency}" if named else f"C={point.concurrency}"
-
-
-def _headings(columns: Sequence[Point]) -> list[str]:
-    return [column(point, named=standing.has_several_workloads(columns)) for point in columns]
-
-
 def _figures(history: RunHistory, columns: Sequence[Point], width: int) -> list[str]:
     meant = standing.intent(history.run)
     rows = []
@@ -107,7 +94,7 @@ def _figures(history: RunHistory, columns: Sequence[Point], width: int) -> list[
             rows.append(Row(label=name_of(trial, meant), cells=cells))
         else:
             rows.append(Row(label=name_of(trial, meant), instead=_instead(trial, meant)))
-    lines = table("output tok/s, steady (whole)", [*_headings(columns), "W/GPU"], rows, width)
+    lines = table("output tok/s, steady (whole)", [*headings(columns), "W/GPU"], rows, width)
     return [*lines, *_legend(history, columns, width)]
 
 
@@ -165,33 +152,6 @@ def _legend(history: RunHistory, columns: Sequence[Point], width: int) -> list[s
     return listed(said, width, indent=2)
 
 
-def _comparison(history: RunHistory, meant: Intent, columns: Sequence[Point], width: int) -> list[str]:
-    base = standing.reference(history)
-    others = [trial for trial in standing.ranked(history) if trial is not base and _any_measured(trial)]
-    if base is None or not others:
-        return []
-    rows = []
-    for trial in others:
-        cells = tuple(_gain(standing.reading(trial, at), standing.reading(base, at)) for at in columns)
-        rows.append(Row(label=name_of(trial, meant), cells=cells))
-    return ["", *table(f"against {clean(base.trial.trial)}", _headings(columns), rows, width)]
-
-
-def _any_measured(trial: TrialHistory) -> bool:
-    return any(level.state == "measured" for level in trial.levels)
-
-
-def _gain(seen: Reading, base: Reading) -> tuple[str, ...]:
-    if seen.state != "measured" or base.state != "measured":
-        return ("not ", "measured ")
-    return (f"{_change(seen, base, 'steady_tok_s')} ", f"({_change(seen, base, 'whole_tok_s')})")
-
-
-def _change(seen: Reading, base: Reading, figure: str) -> str:
-    ours, theirs = seen.mean(figure), base.mean(figure)
-    return change(ours, theirs) if ours is not None and theirs else ABSENT
-
-
 def best(history: RunHistory, meant: Intent, width: int) -> list[str]:
     """Which config stands highest where configs are compared, and by how much."""
     found = standing.highest(history)
@@ -239,32 +199,36 @@ def _over_limit(found: standing.Highest, width: int, *, hang: int) -> list[str]:
 def _beside(history: RunHistory, meant: Intent, found: standing.Highest) -> list[str]:
     """The highest against the one behind it and against the reference, in both throughputs."""
     assert found.trial is not None
-    seen = standing.reading(found.trial, found.point)
-    base = standing.reference(history)
+    compared = Comparison(history)
+    base = compared.reference
     said = []
     if found.behind is not None and found.behind is not base:
-        behind = standing.reading(found.behind, found.point)
-        said.append(_over(seen, behind, name_of(found.behind, meant)))
-        if _is_near(seen, behind, meant.maximize):
-            said.append("too near to tell them apart: starts of one config alone differ by 1 to 3 %")
+        behind = compared.between(found.trial, found.behind, found.point)
+        if behind is not None:
+            said.append(_over(behind, name_of(found.behind, meant)))
+            if _is_near(behind, meant.maximize):
+                said.append("too near to tell them apart: starts of one config alone differ by 1 to 3 %")
     if found.trial is base:
         return [*said, f"{clean(base.trial.trial)} is the reference: nothing measured there is higher"]
-    if base is not None and standing.reading(base, found.point).state == "measured":
-        said.append(_over(seen, standing.reading(base, found.point), clean(base.trial.trial)))
+    over = compared.against_reference(found.trial, found.point)
+    if base is not None and over is not None:
+        said.append(_over(over, clean(base.trial.trial)))
     elif meant.wants_reference:
         where = "at all" if base is None else f"at C={found.point.concurrency}"
         said.append(f"production was not measured {where}: no comparison")
     return said
 
 
-def _is_near(seen: Reading, behind: Reading, figure: str) -> bool:
-    """Nearer than two starts of the same config are to each other."""
-    ours, theirs = seen.mean(figure), behind.mean(figure)
-    return ours is not None and theirs is not None and ours - theirs < NEAR * theirs
+def _is_near(verdict: Verdict, figure: str) -> bool:
+    """Nearer than two starts of the same config are to each other, as far as is known."""
+    seen = verdict.steady if figure == "steady_tok_s" else verdict.whole
+    return seen.word in {"cannot tell", "no difference"} and seen.change is not None and seen.change < NEAR
 
 
-def _over(seen: Reading, base: Reading, name: str) -> str:
-    return f"steady {_change(seen, base, 'steady_tok_s')}, whole {_change(seen, base, 'whole_tok_s')} over {name}"
+def _over(verdict: Verdict, name: str) -> str:
+    both = (verdict.steady, verdict.whole)
+    steady, whole = (ABSENT if one.change is None else f"{percent(one.change)} %" for one in both)
+    return f"steady {steady}, whole {whole} over {name}"
 
 
 def _troubles(history: RunHistory, width: int) -> list[str]:

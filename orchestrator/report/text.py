@@ -28,8 +28,13 @@ def watts(value: float | None) -> str:
 
 def change(value: float, reference: float) -> str:
     """``value`` over ``reference`` as ``+43.6 %``. ``reference`` must not be 0."""
-    said = f"{100 * (value / reference - 1):+.1f} %"
-    return "0.0 %" if said in {"+0.0 %", "-0.0 %"} else said
+    return f"{percent(value / reference - 1)} %"
+
+
+def percent(ratio: float) -> str:
+    """A ratio less 1 as ``+5.1``; nought has no sign."""
+    said = f"{100 * ratio:+.1f}"
+    return "0.0" if said in {"+0.0", "-0.0"} else said
 
 
 def seconds(value: float | None) -> str:

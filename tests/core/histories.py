@@ -35,6 +35,7 @@ def level(trial: str, launch: str, concurrency: int, steady: float | None = None
         "workload": "default",
         "concurrency": concurrency,
         "steady_tok_s": steady,
+        "started_at": "2026-11-30T22:00:00+00:00",
         **known,
     }
     return _row(LevelRow, **row)

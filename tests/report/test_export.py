@@ -59,7 +59,7 @@ def test_names_are_the_databases(store: Store) -> None:
     trial = content["trials"][1]
     launch = trial["launches"][0]
     level = launch["levels"][0]
-    assert set(content) - {"trials", "notes", "confirmation"} <= columns["run"]
+    assert set(content) - {"trials", "notes", "comparison", "drift", "confirmation"} <= columns["run"]
     assert set(trial) - {"launches"} <= columns["trial"] | columns["config"]
     assert set(launch) - {"levels"} <= columns["launch"] | columns["build"]
     assert set(level) - {"request_file", "telemetry"} <= columns["level"]
@@ -67,7 +67,8 @@ def test_names_are_the_databases(store: Store) -> None:
     assert set(level["request_file"]) <= columns["request_file"]
     own = columns["level"] | {f"{table}_{name}" for table, names in columns.items() for name in names}
     of_conditions = {f"conditions_{name}" for name in CONDITIONS}  # of a column that is a tree
-    assert set(export.COLUMNS) <= own | of_conditions | {"trial_config_json"}
+    judged = {name for name in export.COLUMNS if name.startswith("against_")}
+    assert set(export.COLUMNS) <= own | of_conditions | judged | {"trial_config_json"}
 
 
 def test_csv_has_a_row_for_each_level_and_for_what_came_to_none(store: Store) -> None:
@@ -82,6 +83,11 @@ def test_csv_has_a_row_for_each_level_and_for_what_came_to_none(store: Store) ->
         "231.0",
         "412.0",
     )
+    assert (best["against_steady_verdict"], best["against_steady_change"]) == ("", "")  # production has no C=32
+    (told,) = [row for row in measured if (row["trial"], row["concurrency"]) == ("pp8.d0", "8")]
+    assert told["against_steady_verdict"] == "cannot tell"
+    assert float(told["against_steady_change"]) == pytest.approx(151.2 / 101.0 - 1)
+    assert (told["against_steady_lower"], told["against_steady_upper"]) == ("", "")
     (failed,) = [row for row in rows if row["trial"] == "pp4.tp2.d0"]
     assert (failed["launch_failure_class"], failed["level"], failed["whole_tok_s"], failed["concurrency"]) == (
         "kv-too-small",

@@ -33,6 +33,7 @@ class Intent:
     limits: Mapping[str, float]
     planned: tuple[int, ...]
     lengths_assumed: bool
+    natural_lengths: bool
     wants_reference: bool
     unit: str
     path: str | None
@@ -51,6 +52,7 @@ def intent(run: RunRow) -> Intent:
         limits=objective.get("slo") or {},
         planned=tuple(plan.get("concurrency") or ()),
         lengths_assumed=bool(plan.get("lengths_assumed")),
+        natural_lengths=bool(plan.get("natural_lengths")),
         wants_reference=plan.get("reference", "production") == "production",
         unit=plan.get("unit") or run.service,
         path=plan.get("path"),

@@ -28,22 +28,31 @@ Levels = Sequence[Sequence[float]]  # tok/s of each level, by launch
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """A config at a load point. ``lengths`` names the set of output lengths that were asked for, the same for whoever
-    was asked for the same; None where every answer was as long as the model liked."""
+    was asked for the same; None where every answer was as long as the model liked. ``weights``: what each launch
+    counts in the mean, together 1 (``drift.weights``); None where all count the same."""
 
     name: str
     whole: Levels
     steady: Levels = ()
     settings: Mapping[str, FlagValue] = field(default_factory=dict)
     lengths: str | None = None
+    weights: Sequence[float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """One throughput. ``gain`` is None where there is no interval."""
+    """One throughput. ``change`` is the ratio less 1 that was seen, None where one side has no figure; ``gain`` has
+    it with its interval, None where there is none.
+
+    ``inside`` is an interval from levels repeated in one launch each: what a start changes is not in it, and nothing
+    is told by it.
+    """
 
     word: Word
     gain: Gain | None
     reason: str
+    change: float | None = None
+    inside: Gain | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +73,8 @@ def compare(ours: Sample, theirs: Sample, steady: Noise, whole: Noise) -> Verdic
     """Ours against theirs, with what launches differ by in either throughput."""
     doubts = unlike(ours, theirs)
     found = {
-        name: _compared(a, b, noise, doubts)
-        for name, a, b, noise in (
-            ("steady", ours.steady, theirs.steady, steady),
-            ("whole", ours.whole, theirs.whole, whole),
-        )
+        "steady": _compared(ours, theirs, ours.steady, theirs.steady, steady, doubts),
+        "whole": _compared(ours, theirs, ours.whole, theirs.whole, whole, doubts),
     }
     can_tell = any(one.word != "cannot tell" for one in found.values())
     return Verdict(
@@ -85,23 +91,63 @@ def unlike(ours: Sample, theirs: Sample) -> tuple[str, ...]:
     return ("they were asked for answers of other lengths",)
 
 
-def _compared(ours: Levels, theirs: Levels, noise: Noise, doubts: Sequence[str]) -> Compared:
+def _compared(
+    ours: Sample, theirs: Sample, our_levels: Levels, their_levels: Levels, noise: Noise, doubts: Sequence[str]
+) -> Compared:
     reasons = list(doubts)
-    if not _is_there(ours) or not _is_there(theirs):
+    if not _is_there(our_levels) or not _is_there(their_levels):
         return Compared(word="cannot tell", gain=None, reason="; ".join([*reasons, "one of the two has no figure"]))
-    both = [(noise.of_mean([len(launch) for launch in side]), len(side)) for side in (ours, theirs)]
-    variances = [max(found[0], FLOOR**2 / count) for found, count in both if found is not None]
-    if len(variances) < 2:
-        counts = "one launch each" if len(ours) == len(theirs) == 1 else "too few launches"
-        reasons.append(f"{counts}: what starts of one config differ by is not known")
+    sides = [(our_levels, _shares(ours, our_levels)), (their_levels, _shares(theirs, their_levels))]
+    difference = _middle(*sides[0]) - _middle(*sides[1])
+    change = math.expm1(difference)
+    variances = [_variance(levels, shares, noise) for levels, shares in sides]
+    known = [variance for variance in variances if variance is not None]
+    if len(known) < 2:
+        reasons.append(f"{_counts(our_levels, their_levels)}: what starts of one config differ by is not known")
     if reasons:
-        return Compared(word="cannot tell", gain=None, reason="; ".join(reasons))
-    difference = _middle(ours) - _middle(theirs)
-    half = t_quantile(0.975, noise.between_df) * math.sqrt(math.fsum(variances))  # one estimate stands behind both
-    gain = Gain(value=math.expm1(difference), low=math.expm1(difference - half), high=math.expm1(difference + half))
+        inside = None if doubts else _inside(difference, sides, noise)
+        return Compared(word="cannot tell", gain=None, reason="; ".join(reasons), change=change, inside=inside)
+    gain = _gain(difference, math.fsum(known), noise.between_df)  # one estimate stands behind both
     word = _word(gain)
     why = "the interval holds both more and less" if word == "cannot tell" else "95 % interval"
-    return Compared(word=word, gain=gain, reason=f"{why}; noise from {noise.source}")
+    return Compared(word=word, gain=gain, reason=f"{why}; noise from {noise.source}", change=change)
+
+
+def _counts(ours: Levels, theirs: Levels) -> str:
+    if len(ours) == 1:
+        return "one launch each" if len(theirs) == 1 else "one launch of it"
+    return "too few launches"
+
+
+def _shares(side: Sample, levels: Levels) -> Sequence[float]:
+    return side.weights if side.weights is not None else [1 / len(levels)] * len(levels)
+
+
+def _variance(levels: Levels, shares: Sequence[float], noise: Noise) -> float | None:
+    """Of the weighted mean of launches; None where what launches differ by is not known."""
+    total = 0.0
+    for launch, share in zip(levels, shares, strict=True):
+        found = noise.of_mean([len(launch)])
+        if found is None:
+            return None
+        total += share**2 * max(found[0], FLOOR**2)
+    return total
+
+
+def _inside(difference: float, sides: Sequence[tuple[Levels, Sequence[float]]], noise: Noise) -> Gain | None:
+    if noise.within is None:
+        return None
+    variance = math.fsum(
+        share**2 * max(noise.within, FLOOR**2) / len(launch)
+        for levels, shares in sides
+        for launch, share in zip(levels, shares, strict=True)
+    )
+    return _gain(difference, variance, noise.within_df)
+
+
+def _gain(difference: float, variance: float, df: float) -> Gain:
+    half = t_quantile(0.975, df) * math.sqrt(variance)
+    return Gain(value=math.expm1(difference), low=math.expm1(difference - half), high=math.expm1(difference + half))
 
 
 def _word(gain: Gain) -> Word:
@@ -114,8 +160,9 @@ def _is_there(levels: Levels) -> bool:
     return bool(levels) and all(launch and min(launch) > 0 for launch in levels)
 
 
-def _middle(levels: Levels) -> float:
-    return mean([mean([math.log(value) for value in launch]) for launch in levels])
+def _middle(levels: Levels, shares: Sequence[float]) -> float:
+    means = [mean([math.log(value) for value in launch]) for launch in levels]
+    return math.fsum(share * value for share, value in zip(shares, means, strict=True))
 
 
 def experiment(ours: Sample, theirs: Sample) -> str:

@@ -104,6 +104,7 @@ class Plan:
     concurrency: tuple[int, ...] = ()  # every load point asked for, ascending
     kv_needed: Mapping[int, int] = field(default_factory=dict)  # concurrency -> tokens of KV its level may hold
     lengths_assumed: bool = False
+    natural_lengths: bool = False  # every answer as long as the model likes: no two levels ask for the same
     reference: Literal["production", "none"] = "production"
     repeats: Repeats = field(default_factory=Repeats)
 
@@ -225,6 +226,7 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
         concurrency=tuple(sorted(set(sweep.workload.concurrency))),
         kv_needed=needs,
         lengths_assumed=sweep.workload.lengths.assumed,
+        natural_lengths=sweep.workload.lengths.kind == "natural",
         reference=sweep.reference,
         repeats=sweep.repeats,
     )
