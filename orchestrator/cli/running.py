@@ -216,7 +216,7 @@ def _check_slugs(faults: dict[str, str], made: Plan) -> None:
     """A fault for a config that is never started would be a rehearsal in which nothing failed."""
     slugs = {trial.slug for trial in made.launchable}
     wrong = []
-    for slug in faults.keys() - slugs - {"*", "traffic", "gpu"}:
+    for slug in faults.keys() - slugs - {"*", "traffic", "gpu", "drift"}:
         match = nearest(slug, slugs)
         meant = f", did you mean {match}?" if match else ""
         wrong.append(f'--sim-fault: this sweep starts no config "{slug}"{meant}')

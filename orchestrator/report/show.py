@@ -12,7 +12,7 @@ from orchestrator.core.judge.contest import confirmation
 from orchestrator.core.judge.standing import Intent, Point, Reading
 from orchestrator.core.judge.verdict import Verdict
 from orchestrator.core.resume import wants_levels
-from orchestrator.report.compared import column, comparison_lines, headings, name_of
+from orchestrator.report.compared import column, comparison_lines, headings, name_of, span_of
 from orchestrator.report.confirmed import confirmed_lines
 from orchestrator.report.text import (
     ABSENT,
@@ -206,8 +206,7 @@ def _beside(history: RunHistory, meant: Intent, found: standing.Highest) -> list
         behind = compared.between(found.trial, found.behind, found.point)
         if behind is not None:
             said.append(_over(behind, name_of(found.behind, meant)))
-            if _is_near(behind, meant.maximize):
-                said.append("too near to tell them apart: starts of one config alone differ by 1 to 3 %")
+            said += _apart(behind, meant.maximize)
     if found.trial is base:
         return [*said, f"{clean(base.trial.trial)} is the reference: nothing measured there is higher"]
     over = compared.against_reference(found.trial, found.point)
@@ -219,10 +218,14 @@ def _beside(history: RunHistory, meant: Intent, found: standing.Highest) -> list
     return said
 
 
-def _is_near(verdict: Verdict, figure: str) -> bool:
-    """Nearer than two starts of the same config are to each other, as far as is known."""
+def _apart(verdict: Verdict, figure: str) -> list[str]:
+    """Whether the highest is really ahead of the one behind it, as far as is known."""
     seen = verdict.steady if figure == "steady_tok_s" else verdict.whole
-    return seen.word in {"cannot tell", "no difference"} and seen.change is not None and seen.change < NEAR
+    if seen.gain is not None:
+        words = {"no difference": "no difference", "cannot tell": "too near to tell them apart"}
+        return [f"{words[seen.word]} (95 %: {span_of(seen.gain)})"] if seen.word in words else []
+    near = seen.change is not None and seen.change < NEAR
+    return ["too near to tell them apart: starts of one config alone differ by 1 to 3 %"] if near else []
 
 
 def _over(verdict: Verdict, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -20,6 +21,7 @@ from orchestrator.sim.telemetry import SimTelemetry
 
 TRAFFIC = "traffic"
 GPU = "gpu"
+DRIFT = "drift"
 
 
 def build(
@@ -28,7 +30,8 @@ def build(
     """Doors to a pretended host on which production runs ``entry.flags``.
 
     ``faults`` maps a trial's slug (or ``*``) to words of ``faults``; ``traffic`` to ``RUNNING,QUEUED`` gives
-    production users, ``gpu`` to one of ``gpus.GPU_FAULTS`` troubles the first GPU. ``start`` is the pretended
+    production users, ``gpu`` to one of ``gpus.GPU_FAULTS`` troubles the first GPU, ``drift`` to a number has the host
+    get slower by so many percent an hour, production included. ``start`` is the pretended
     wall-clock time (now otherwise); figures depend on ``seed`` alone.
     Raises ``InputRefused`` for words that ask for none, ``HostFault`` when the engine refuses production's own flags.
     """
@@ -37,9 +40,10 @@ def build(
     trouble = faults.pop(GPU, None)
     if trouble is not None and trouble not in GPU_FAULTS:
         raise InputRefused(f'{GPU}: read "{trouble}", accepted: {", ".join(GPU_FAULTS)}')
+    drift = _drift(faults.pop(DRIFT, None))
     asked = _faults(faults)
     clock = VirtualClock(start or datetime.now(UTC))
-    machine = Machine(entry, from_model(entry.model), clock, seed=seed)
+    machine = Machine(entry, from_model(entry.model), clock, seed=seed, drift=drift)
     service = SimService(machine, faults=asked)
     service.start_first()
     return Doors(
@@ -50,6 +54,18 @@ def build(
         clock=clock,
         rehearsal=True,
     )
+
+
+def _drift(text: str | None) -> float:
+    """The share an hour."""
+    try:
+        percent = 0.0 if text is None else float(text)
+    except ValueError:
+        percent = math.nan
+    if not -50 <= percent <= 1000:
+        accepted = "percent an hour by which the host gets slower, from -50 to 1000"
+        raise InputRefused(f'{DRIFT}: read "{text}", accepted: {accepted}')
+    return percent / 100
 
 
 def _faults(words: Mapping[str, str]) -> dict[str, Faults]:

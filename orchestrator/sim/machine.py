@@ -189,11 +189,15 @@ class Machine:
         clock: VirtualClock,
         *,
         seed: int,
+        drift: float = 0.0,
     ) -> None:
+        """``drift``: the share by which the host itself gets slower an hour, whatever runs on it."""
         self.entry = entry
         self.dimensions = dimensions
         self.clock = clock
         self.seed = seed
+        self._drift = drift
+        self._began = clock.monotonic()
         self.gpus = entry.host.gpus or 8
         self.runs: list[Run] = []
         self._random = random.Random(seed)
@@ -320,12 +324,14 @@ class Machine:
     def _engine(self, arguments: ServerArguments, launch: Launch, faults: Faults, at: float) -> PipelineEngine | None:
         if launch.memory is None or launch.ready_at is None:
             return None
+        own = (faults.value("drift") or 0.0) / 100
         return PipelineEngine(
             self.dimensions,
             arguments.settings,
             start=at + launch.ready_at,
             kv_tokens=launch.memory.tokens,
-            drift=(faults.value("drift") or 0.0) / 100,
+            drift=own or self._drift,
+            drift_since=None if own else self._began,
         )
 
     def version_of(self, python: str) -> str:

@@ -102,10 +102,12 @@ class PipelineEngine:
         kv_tokens: int | None = None,
         chunk_rounds: int = CHUNK_ROUNDS,
         drift: float = 0.0,
+        drift_since: float | None = None,
     ) -> None:
         """``kv_tokens``: what the KV cache holds (no limit otherwise); ``chunk_rounds`` 0 walks every tick.
 
-        ``drift``: the share by which everything takes longer after each hour of engine time.
+        ``drift``: the share by which everything takes longer after each hour of engine time, counted from
+        ``drift_since`` (its own start otherwise).
         """
         self.dimensions = dimensions
         self.settings = settings
@@ -116,8 +118,8 @@ class PipelineEngine:
         self.decode_passes = {"graph": 0, "eager": 0}
         self.kv_capacity = kv_tokens
         self._chunk_rounds = chunk_rounds
-        self._started = start
         self._drift = drift
+        self._drift_since = start if drift_since is None else drift_since
         self._kv_held = 0
         self._running = 0
         self.most_running = 0  # requests that ran together so far
@@ -347,7 +349,7 @@ class PipelineEngine:
                     prefill = [0.0] * len(self._pipe)
                 prefill[rank] = cost.busy
             longest = max(longest, cost.time)
-        slower = 1.0 + self._drift * (self.now - self._started) / 3600.0
+        slower = 1.0 + self._drift * (self.now - self._drift_since) / 3600.0
         return slower * (longest + self._overhead(occupied)), decode, prefill
 
     def _overhead(self, occupied: int) -> float:
