@@ -19,7 +19,8 @@ def attach(ctx: click.Context, run: str | None) -> None:
     tune attach 7f3c     a certain one; the summary if it has ended
 
     Ctrl-C ends the watching and never the run; `tune stop` ends that. Any number
-    may watch. The exit code is the run's own, 0 when you left before its end.
+    may watch. The exit code is the run's own, 0 when you left before its end, 131 for a run
+    that was killed: its host restores by itself.
     """
     from orchestrator.cli.attaching import watch  # noqa: PLC0415 - start-up time of `tune --help`
 

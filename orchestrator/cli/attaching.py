@@ -13,7 +13,7 @@ from orchestrator.cli.streams import say
 from orchestrator.cli.terminal import width
 from orchestrator.cli.transcript import Reader
 from orchestrator.core import events
-from orchestrator.errors import InputRefused, Interrupted
+from orchestrator.errors import InputRefused, Interrupted, RestoreUnderWay
 from orchestrator.report.show import run_text
 from orchestrator.report.summary import summary_text
 from orchestrator.store.store import Store
@@ -25,6 +25,8 @@ _NAMED = 8  # run ids in a refusal
 def watch(state: Path, reference: str | None, *, plain: bool) -> int:
     """Show a run to its end, or its result if it has one already. The run's exit code; 0 if the watcher left.
 
+    A run that was killed has no exit code: its host restores by itself, which is what 131 says.
+
     ``state`` is the project's ``.tune``. Raises ``InputRefused`` for a run that is not there.
     """
     with Store.open(state, create=False) as store:
@@ -33,6 +35,7 @@ def watch(state: Path, reference: str | None, *, plain: bool) -> int:
             return _ended(store, run_id)
         if process.is_elsewhere:
             say(f"run {run_id} goes on in {process.where}: watched from here, it can be stopped only there")
+            say(f"  {process.if_gone}")
         return _follow(store, run_id, process, plain=plain)
 
 
@@ -44,7 +47,9 @@ def end(state: Path, reference: str | None, *, plain: bool) -> int:
         if process is None:
             raise InputRefused(f"run {run_id} is not going on", remedy=f"tune attach {run_id} shows how it ended")
         if process.is_elsewhere:
-            raise InputRefused(f"run {run_id} goes on in {process.where}", remedy="tune stop, on that machine")
+            raise InputRefused(
+                f"run {run_id} goes on in {process.where}", remedy=f"tune stop, there; {process.if_gone}"
+            )
         if process.stopping:
             say(f"run {run_id} ({process.where}) is stopping already")
         elif process.terminate():
@@ -150,4 +155,4 @@ def _tell(screen: Progress, told: Sequence[events.Event]) -> int | None:
 def _ended(store: Store, run_id: str) -> int:
     history = store.read(run_id)
     say(summary_text(history, width=width()))
-    return history.run.exit_code or 0
+    return RestoreUnderWay.exit_code if history.run.exit_code is None else history.run.exit_code

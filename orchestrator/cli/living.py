@@ -51,6 +51,11 @@ class Living:
         on = f" on {self.machine}" if self.is_elsewhere else ""
         return f"{self.unit or f'pid {self.pid}'}{on}"
 
+    @property
+    def if_gone(self) -> str:
+        """What to do about a run on a machine that will never say how it ended."""
+        return f"if {self.machine} is gone for good: rm .tune/runs/{self.run}/{NAME}"
+
     def terminate(self) -> bool:
         """Send TERM to exactly this process; False when it has ended. Raises ``HostFault`` when it is not ours."""
         try:
@@ -149,9 +154,11 @@ def _read(path: Path) -> Living | None:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         names = {field.name for field in fields(Living)}
-        return Living(**{name: value for name, value in content.items() if name in names})
+        found = Living(**{name: value for name, value in content.items() if name in names})
     except (OSError, ValueError, TypeError, AttributeError):  # not there, torn, or of another version
         return None
+    makes_sense = isinstance(found.began, str) and isinstance(found.pid, int) and isinstance(found.since, int | float)
+    return found if makes_sense else None
 
 
 def _boot() -> str:

@@ -20,6 +20,7 @@ from orchestrator import __version__
 from orchestrator.cli import streams
 from orchestrator.cli.complaint import bug_text, error_text
 from orchestrator.cli.signals import as_ctrl_c
+from orchestrator.core.nearest import nearest
 from orchestrator.errors import StoreFault, TuneError
 
 
@@ -51,6 +52,7 @@ COMMANDS = {
     "exit-codes": Entry("orchestrator.cli.exit_codes:exit_codes", "understand", "Print every exit code."),
     "sim": Entry("orchestrator.cli.sim:sim", "simulate", "The simulated engine: serve, env, nvidia-smi."),
 }
+BEFORE_THE_COMMAND = ("-C", "--project", "--debug", "--plain")
 GROUPS = ("tune", "operate", "understand", "simulate")
 
 
@@ -69,6 +71,15 @@ class Menu(click.Group):
         module, attribute = entry.where.split(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it; an unknown name is answered with the nearest."""
+        match = nearest(args[0], COMMANDS) if args[0] not in COMMANDS else None
+        if match and not args[0].startswith("-"):
+            ctx.fail(f"No such command '{args[0]}', did you mean {match}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The menu by groups, from the table alone."""
@@ -122,6 +133,8 @@ def guarded(act: Callable[[], object], *, debug: bool) -> int:
     except click.ClickException as wrong:
         with suppress(OSError):
             wrong.show()
+            if isinstance(wrong, click.NoSuchOption) and wrong.option_name in BEFORE_THE_COMMAND:
+                click.echo(f"It goes before the command: tune {wrong.option_name} …", err=True)
         return 2
     except BrokenPipeError:  # the reader went away (`tune show | head`): nothing is wrong
         streams.let_go(sys.stdout)
@@ -148,7 +161,11 @@ def _known(error: TuneError, *, debug: bool) -> int:
 def _bug(bug: Exception, *, debug: bool) -> int:
     if debug:
         traceback.print_exc()
-    with tempfile.NamedTemporaryFile("w", prefix="tune-bug-", suffix=".txt", delete=False, encoding="utf-8") as log:
-        log.write("".join(traceback.format_exception(bug)))
-    streams.say(bug_text(bug, log.name), err=True)
+    told = "".join(traceback.format_exception(bug))
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="tune-bug-", suffix=".txt", delete=False, encoding="utf-8") as log:
+            log.write(told)
+        streams.say(bug_text(bug, log.name), err=True)
+    except OSError:  # a full disk may be what the bug is about
+        streams.say(f"{told}{bug_text(bug, 'above; no file could be written')}", err=True)
     return TuneError.exit_code

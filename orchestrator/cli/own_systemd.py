@@ -16,6 +16,7 @@ from orchestrator.errors import HostFault, InputRefused
 CARRIED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "XDG_RUNTIME_DIR")
 """Variables that Python needs to begin; none of them is a secret. The rest comes over the socket."""
 
+ANSWERS_S = 120.0  # for the manager to begin a unit
 LONGER_S = 600.0  # than a start of production may take: stop the trial, prove the teardown, tell the end
 
 
@@ -55,6 +56,7 @@ def start(words: tuple[str, ...], unit: str, *, about: str, output: Path, startu
     KillMode=mixed: a stop sends one TERM to tune alone, which stops the load and restores; only then, or after
     TimeoutStopSec, is what is left killed. Raises ``HostFault`` with systemd's words.
     """
+    untouched = "nothing was changed on the host"
     root = str(Path(orchestrator.__file__).parents[1])
     properties = [
         "KillMode=mixed",
@@ -66,35 +68,35 @@ def start(words: tuple[str, ...], unit: str, *, about: str, output: Path, startu
     if not words:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         properties.append(f"LimitNOFILE={soft}:{hard}")
-    done = subprocess.run(
-        [
-            "systemd-run",
-            *words,
-            "--quiet",
-            "--collect",
-            f"--unit={unit}",
-            f"--description={about}",
-            "--service-type=exec",
-            f"--working-directory={Path.cwd()}",
-            *(f"--property={one}" for one in properties),
-            *(f"--setenv={name}={os.environ[name]}" for name in CARRIED if name in os.environ),
-            f"--setenv=PYTHONPATH={root}",
-            "--",
-            sys.executable,
-            "-P",
-            "-m",
-            "orchestrator.cli.detached",
-            socket_path,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    argv = [
+        "systemd-run",
+        *words,
+        "--quiet",
+        "--collect",
+        f"--unit={unit}",
+        f"--description={about}",
+        "--service-type=exec",
+        f"--working-directory={Path.cwd()}",
+        *(f"--property={one}" for one in properties),
+        *(f"--setenv={name}={os.environ[name]}" for name in CARRIED if name in os.environ),
+        f"--setenv=PYTHONPATH={root}",
+        "--",
+        sys.executable,
+        "-P",
+        "-m",
+        "orchestrator.cli.detached",
+        socket_path,
+    ]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=ANSWERS_S, check=False)
+    except subprocess.TimeoutExpired as late:
+        stop(words, unit)  # should it begin after all
+        fact = f"systemd on this machine has not begun {unit} within {ANSWERS_S:.0f} s"
+        raise HostFault(fact, host_state=untouched) from late
     if done.returncode != 0:
         raise HostFault(
             f"systemd on this machine did not begin {unit}: {done.stderr.strip() or f'exit {done.returncode}'}",
-            host_state="nothing was changed on the host",
+            host_state=untouched,
         )
 
 

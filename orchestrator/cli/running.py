@@ -242,7 +242,8 @@ def run_id_of(store: Store, request: Request, sweep: Sweep) -> str:
         run = store.find_run(request.resume)
     process = living(store.run_folder(run))
     if process is not None:
-        raise Locked(f"run {run} is still going on ({process.where})", remedy=f"tune attach {run} shows it")
+        ending = f"; {process.if_gone}" if process.is_elsewhere else ""
+        raise Locked(f"run {run} is still going on ({process.where})", remedy=f"tune attach {run} shows it{ending}")
     return run
 
 

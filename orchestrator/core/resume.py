@@ -39,7 +39,10 @@ def unfinished(runs: Iterable[RunSummary], sweep: str, *, rehearsal: bool) -> st
         row = summary.run
         if row.sweep == sweep and row.rehearsal == rehearsal and row.state != "done" and summary.launches:
             return row.run
-    raise InputRefused(f"no interrupted run of {sweep} is recorded here", remedy="tune runs lists them")
+    raise InputRefused(
+        f"no interrupted run of {sweep} is recorded here",
+        remedy="tune runs lists all of them; --resume RUN goes on with one that ended but left something to do",
+    )
 
 
 def may_go_on(earlier: RunHistory, *, digest: str, rehearsal: bool) -> None:
@@ -63,16 +66,24 @@ def may_go_on(earlier: RunHistory, *, digest: str, rehearsal: bool) -> None:
 
 
 def wants_levels(earlier: RunHistory) -> bool:
-    """Whether levels of the sweep have no answer that a next part could get: of configs that had no turn, or whose
-    time ran out between two levels or two launches."""
+    """Whether levels of the sweep have no answer that a next part could get: of configs that had no turn, whose time
+    ran out between two levels or two launches, or that failed for no fault of their own."""
     plan = earlier.run.plan
     repeats: Mapping[str, int] = plan.get("repeats") or {}
     each = repeats.get("per_level", 1) * repeats.get("launches", 1)
     wanted = {(concurrency, repeat) for concurrency in plan.get("concurrency") or () for repeat in range(1, each + 1)}
     return any(
-        trial.trial.state in {"left-out", "planned"}
-        or (trial.trial.state == "measured" and trial.trial.role == "candidate" and not wanted <= _answered(trial))
+        trial.trial.state in {"left-out", "planned"} or (_is_started_again(trial) and not wanted <= _answered(trial))
         for trial in earlier.trials
+    )
+
+
+def _is_started_again(trial: TrialHistory) -> bool:
+    """A config that was launched, and of which no launch has shown that it cannot run here."""
+    return (
+        trial.trial.role == "candidate"
+        and trial.trial.state in {"measured", "failed"}
+        and all(launch.launch.verdict != "infeasible" for launch in trial.launches)
     )
 
 

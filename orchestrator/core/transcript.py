@@ -59,7 +59,9 @@ def event_of(line: str) -> events.Event | None:
 
 
 def made(kind: type[Made], content: Mapping[str, Any]) -> Made:
-    """A dataclass from its JSON. Raises ``ValueError`` when a field without a default is missing."""
+    """A dataclass from its JSON. Raises ``ValueError`` when it is none, or a field without a default is missing."""
+    if not isinstance(content, Mapping):
+        raise ValueError(f"no {kind.__name__}")
     hints = _hints(kind)  # type: ignore[arg-type]
     given = {name: _value(hints[name], value) for name, value in content.items() if name in hints}
     needed = [
@@ -86,4 +88,8 @@ def _value(hint: Any, value: Any) -> Any:
         hint = next((one for one in get_args(hint) if is_dataclass(one) or get_origin(one) is tuple), None)
     if is_dataclass(hint) and isinstance(hint, type):
         return made(hint, value)
-    return tuple(value) if get_origin(hint) is tuple else value
+    if get_origin(hint) is not tuple:
+        return value
+    if not isinstance(value, list):
+        raise ValueError("no list")
+    return tuple(value)

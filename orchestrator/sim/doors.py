@@ -77,7 +77,10 @@ def _faults(words: Mapping[str, str]) -> dict[str, Faults]:
         except FaultRefused as refused:
             wrong.append(f"{slug}: {refused}")
             continue
-        wrong += [f"{slug}: a rehearsal has no text that {name} could show in" for name in asked[slug].needs_text]
+        wrong += [
+            f"{slug}: a rehearsal has no text that {name} could show in; TUNE_SIM_FAULT has an engine show it"
+            for name in asked[slug].needs_text
+        ]
     if wrong:
         raise InputRefused("the simulator cannot fail that way", faults=wrong, remedy="tune sim faults lists them")
     return asked

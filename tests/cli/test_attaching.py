@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cli.main import run as tune
+from orchestrator.errors import RestoreUnderWay
 from tests.cli.watched import start
 
 
@@ -114,12 +115,13 @@ def test_a_run_that_was_killed_is_not_waited_for(
         night.kill()
         night.wait(10)
         assert "run 7f3c ended without a word" in rest(one)
+        assert one.wait(10) == RestoreUnderWay.exit_code
     assert tune(["-C", str(tmp_path), "runs"]) == 0
     assert " killed " in capsys.readouterr().out
     assert tune(["-C", str(tmp_path), "stop", "7f3c"]) == 2
     assert "run 7f3c is not going on" in capsys.readouterr().err
     assert tune(["-C", str(tmp_path), "stop"]) == 2
-    assert tune(["-C", str(tmp_path), "attach"]) == 0
+    assert tune(["-C", str(tmp_path), "attach"]) == RestoreUnderWay.exit_code
     assert "no run is going on in this project; this is the latest" in capsys.readouterr().out
 
 

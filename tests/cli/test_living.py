@@ -72,6 +72,7 @@ def test_a_run_on_another_machine_is_said_to_be_there(tmp_path: Path) -> None:
         found = living(folder)
         assert found is not None
         assert (standing(found), found.where) == ("elsewhere", "tune-7f3c.service on ops2")
+        assert found.if_gone == "if ops2 is gone for good: rm .tune/runs/7f3c/process.json"
 
 
 def test_a_run_that_was_told_to_stop_says_so_and_leaves_no_mark(tmp_path: Path) -> None:
@@ -88,4 +89,8 @@ def test_the_newest_comes_first_and_nonsense_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "torn" / NAME).write_text('{"run": ')
     with marked(tmp_path / "aa11", "aa11", since=1.0), marked(tmp_path / "bb22", "bb22", since=2.0):
         assert [one.run for one in all_living(tmp_path)] == ["bb22", "aa11"]
+        for odd in ({"began": None, "pid": -1}, {"pid": "1"}, {"since": "noon", "machine": "ops2"}):
+            with marked(tmp_path / "odd", "odd", since=3.0):
+                change(tmp_path / "odd", **odd)
+                assert [one.run for one in all_living(tmp_path)] == ["bb22", "aa11"], odd
     assert all_living(tmp_path) == ()

@@ -67,6 +67,20 @@ def test_an_unknown_command_is_refused_input(capsys: pytest.CaptureFixture[str])
     assert "No such command" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["swep", "x.yaml"], "No such command 'swep', did you mean sweep?"),
+        (["runs", "--plain"], "It goes before the command: tune --plain …"),
+    ],
+)
+def test_a_word_that_is_nearly_right_is_answered_with_the_right_one(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_project_folder_that_is_not_there_is_not_looked_for_above(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

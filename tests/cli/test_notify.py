@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from orchestrator.cli.main import run
-from orchestrator.cli.notify import send
+from orchestrator.cli.notify import SHOWN_BYTES, send
 from tests.cli.test_sweep import NIGHT, lay
 
 ONE = NIGHT.replace("[0.77, 0.92]", "[0.92]").replace("[0, 8]", "[0]")
@@ -65,3 +66,31 @@ def test_a_command_that_cannot_be_run_is_refused_before_anything(
 def test_a_command_that_hangs_is_killed(tmp_path: Path) -> None:
     said = send(("sleep", "60"), "x" * 200_000, run="a", outcome="done", exit_code=0, host_state="", limit_s=0.2)
     assert said == "--notify: sleep was killed after 0 s"
+
+
+def ended(*words: str) -> str | None:
+    return send(words, "the summary", run="a", outcome="done", exit_code=0, host_state="", limit_s=20.0)
+
+
+def test_what_it_says_is_shown_and_no_more_than_a_screen_or_two_of_it(capfd: pytest.CaptureFixture[str]) -> None:
+    assert ended("cat") is None
+    assert capfd.readouterr().out == "the summary\n"
+    assert ended("head", "-c", "3000000", "/dev/zero") is None
+    assert capfd.readouterr().out == "\0" * SHOWN_BYTES + " …\n"
+
+
+def test_one_that_leaves_a_child_behind_is_not_waited_for() -> None:
+    began = time.monotonic()
+    assert ended("sh", "-c", "sleep 30 & echo $! >&2") is None
+    assert time.monotonic() - began < 15
+
+
+def test_how_it_died_is_said_in_words(tmp_path: Path) -> None:
+    assert ended("sh", "-c", "kill -9 $$") == "--notify: sh was killed by signal 9"
+    script = tmp_path / "old"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    assert (
+        ended(str(script))
+        == f"--notify: {script} could not be run: it is gone, or the interpreter in its first line is"
+    )

@@ -77,10 +77,23 @@ def test_a_finished_run_that_lost_levels_for_lack_of_time_fetches_them(
         may_go_on(earlier, digest="d1", rehearsal=False)
 
 
-def test_a_config_that_failed_or_is_not_to_be_run_wants_no_more_levels() -> None:
-    died = launch("d2", 1, failure_class="oom-under-load", verdict="infeasible")
-    trials = (trial("d2", died, state="failed"), trial("d6", state="ruled-out"), trial("d8", state="alias"))
+def test_a_config_that_cannot_run_or_is_not_to_be_run_wants_no_more_levels() -> None:
+    died = launch("d2", 1, failure_class="load-oom", verdict="infeasible")
+    died_later = launch("d4", 1, level("d4", "d4.l1", 1, 40.0), failure_class="run-oom", verdict="infeasible")
+    trials = (
+        trial("d2", died, state="failed"),
+        trial("d4", died_later),
+        trial("d6", state="ruled-out"),
+        trial("d8", state="alias"),
+    )
     assert not wants_levels(run(*trials, plan=PLAN, state="done"))
+
+
+@pytest.mark.parametrize("verdict", ["environment", "unknown"])
+def test_what_is_said_to_be_started_again_by_resume_is(verdict: str) -> None:
+    died = launch("d2", 1, failure_class="generic", verdict=verdict)
+    earlier = run(trial("d2", died, state="failed"), plan=PLAN, state="done")
+    may_go_on(earlier, digest="d1", rehearsal=False)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -46,3 +47,12 @@ def test_a_kind_of_another_version_is_passed_over() -> None:
 def test_a_torn_line_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         event_of(line)
+
+
+@pytest.mark.parametrize("value", [7, "x", [1], {"argv": 3}])
+def test_a_line_of_another_shape_is_refused(value: object) -> None:
+    """Whatever is written there, whoever watches goes on."""
+    told = next(event for event in whole_night(Story()) if isinstance(event, events.LevelEnded))
+    garbled = {**json.loads(event_line(told)), "figures": value}
+    with pytest.raises(ValueError, match=r".+"):
+        event_of(json.dumps(garbled))

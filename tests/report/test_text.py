@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.report import text
@@ -66,6 +66,7 @@ def test_a_label_too_long_stands_above_its_figures() -> None:
     ]
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # how fast texts are drawn is the machine's affair
 @given(
     st.integers(80, 140),
     st.lists(st.text(st.characters(codec="ascii", exclude_categories=["C", "Z"]), min_size=1, max_size=60), min_size=1),

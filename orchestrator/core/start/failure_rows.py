@@ -151,7 +151,7 @@ ROWS: tuple[Row, ...] = (
         name="cuda-fault",
         pattern=r"illegal memory access|device-side assert|CUBLAS_STATUS|no kernel image",
         verdict="unknown",
-        explanation="a CUDA kernel failed on this GPU architecture",
+        explanation="a CUDA kernel failed: by a fault of its own, or because it was not built for these GPUs",
         next_step="another attention-backend or moe-runner-backend; the engine's issue tracker",
     ),
     Row(
