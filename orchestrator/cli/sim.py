@@ -37,7 +37,7 @@ def faults() -> None:
     \b
     TUNE_SIM_FAULT=oom-under-load=16 tune sim serve --model-path m     a server
     tune sweep sweeps/k26_pp.yaml --sim --sim-fault pp8.d0=drift=20    a rehearsal
-    tune sweep sweeps/k26_pp.yaml --sim --sim-fault drift=2            of a host that slows
+    tune sweep sweeps/k26_pp.yaml --sim --sim-fault drift=2   a host that slows
     In a trial under systemd: the variable TUNE_SIM_FAULT in the sweep file.
 
     Several go with commas between them; NAME@2 fails in the second start of a config only.
