@@ -49,7 +49,10 @@ Name = Annotated[str, BeforeValidator(pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}",
 class Shape(BaseModel):
     """A mapping with fixed keys; hyphens in the file are underscores here."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-"))
+    # Built when a file is read, the two whole files only: a class by itself would be built again in each that holds it.
+    model_config = ConfigDict(
+        frozen=True, defer_build=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-")
+    )
     not_yet: ClassVar[frozenset[str]] = frozenset()
     needed: ClassVar[tuple[str, ...]] = ()  # keys that the readers tell as missing
     hints: ClassVar[Hints] = {}

@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from orchestrator.core.config import Config, FlagValue
 from orchestrator.core.flags import DEPLOYMENT, EngineVersion, Flag, Tunable, find, names, slug
@@ -157,17 +158,20 @@ def _read(sweep: Sweep, text: str) -> Where:
 
 def _fixed_values(sweep: Sweep) -> dict[str, Value]:
     """Values of names that no axis sets: engine defaults, the service's settings, the sweep's."""
-    values: dict[str, Value] = {}
-    for name in names():
-        setting = find(name)
-        if setting is not None and setting.default is not None:
-            values[name.replace("-", "_")] = _value(name, setting.default)
+    values = dict(_defaults())
     for settings in (sweep.service.flags, sweep.service.environment, sweep.flags, sweep.environment):
         values.update({name.replace("-", "_"): _value(name, value) for name, value in settings.items()})
     if sweep.service.host.gpus is not None:
         values["gpus"] = sweep.service.host.gpus
     values[ENGINE] = EngineVersion(sweep.service.engine)
     return values
+
+
+@cache
+def _defaults() -> Mapping[str, Value]:
+    """What the engine does with each setting when nothing is said."""
+    found = {name: setting.default for name in names() if (setting := find(name)) is not None}
+    return {name.replace("-", "_"): _value(name, value) for name, value in found.items() if value is not None}
 
 
 def _value(name: str, value: FlagValue) -> Value:
