@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from orchestrator.core.history import NamedConfig
 
 
 def sweep_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -40,6 +44,33 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
     folders = [path for path in (_folder(ctx) / ".tune" / "runs").glob("*") if path.is_dir()]
     latest = sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)
     return [CompletionItem(path.name) for path in latest if path.name.startswith(incomplete)]
+
+
+def run_configs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Runs, and behind ``RUN:`` the configs that it launched."""
+    run, colon, slug = incomplete.partition(":")
+    if not colon:
+        return runs(ctx, param, incomplete)
+    names = dict.fromkeys(one.trial for one in _named_configs(ctx) if one.run == run)
+    return [CompletionItem(f"{run}:{name}") for name in names if name.startswith(slug)]
+
+
+def configs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Slugs of every config that was launched in this project, the latest first."""
+    del param
+    names = dict.fromkeys(one.trial for one in reversed(_named_configs(ctx)))
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _named_configs(ctx: click.Context) -> tuple[NamedConfig, ...]:
+    from orchestrator.errors import TuneError  # noqa: PLC0415
+    from orchestrator.store import Store  # noqa: PLC0415
+
+    try:
+        with Store.open(_folder(ctx) / ".tune", create=False) as store:
+            return store.named_configs()
+    except TuneError:
+        return ()
 
 
 def _folder(ctx: click.Context) -> Path:

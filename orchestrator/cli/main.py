@@ -48,6 +48,12 @@ COMMANDS = {
     "host": Entry("orchestrator.cli.host:host", "operate", "Prepare a host: put the helper there, allow a login."),
     "runs": Entry("orchestrator.cli.runs:runs", "understand", "List the runs recorded in this project."),
     "show": Entry("orchestrator.cli.show:show", "understand", "Show the results of a run."),
+    "compare": Entry(
+        "orchestrator.cli.compare:compare", "understand", "Two runs side by side: verdicts, and what differs."
+    ),
+    "history": Entry(
+        "orchestrator.cli.history:history", "understand", "One config's figure over all runs: table, chart."
+    ),
     "schema": Entry("orchestrator.cli.schema:schema", "understand", "JSON Schema of the files you write, for editors."),
     "exit-codes": Entry("orchestrator.cli.exit_codes:exit_codes", "understand", "Print every exit code."),
     "sim": Entry("orchestrator.cli.sim:sim", "simulate", "The simulated engine: serve, env, nvidia-smi."),

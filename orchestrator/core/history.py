@@ -243,6 +243,17 @@ class RunSummary:
     levels: int  # measured load points
 
 
+@dataclass(frozen=True, kw_only=True)
+class NamedConfig:
+    """A config that a run launched, and what the run called it."""
+
+    run: str
+    service: str
+    started_at: str
+    trial: str
+    config_id: str
+
+
 def figure_columns(figures: LevelFigures) -> dict[str, Any]:
     """The figures under the names they have in the database."""
     columns: dict[str, Any] = {

@@ -74,8 +74,27 @@ def summaries(connection: Connection) -> tuple[history.RunSummary, ...]:
     )
 
 
-def read_run(connection: Connection, run_id: str) -> history.RunHistory:
-    """A run with everything under it."""
+def read_config(connection: Connection, config_id: str) -> tuple[history.RunHistory, ...]:
+    """Every run that has the config, oldest first, each with that config's trials alone."""
+    asked = select(run.c.run).join_from(run, trial).where(trial.c.config_id == config_id).distinct()
+    numbered = asked.add_columns(run.c.number).order_by(run.c.number)
+    return tuple(read_run(connection, row.run, config_id=config_id) for row in connection.execute(numbered))
+
+
+def named_configs(connection: Connection) -> tuple[history.NamedConfig, ...]:
+    """Every config that was launched, under each name it had in each run, oldest first."""
+    launched = select(launch.c.run, launch.c.trial).distinct().subquery()
+    asked = (
+        select(run.c.run, run.c.service, run.c.started_at, trial.c.trial, trial.c.config_id)
+        .join_from(run, trial)
+        .join(launched, (launched.c.run == trial.c.run) & (launched.c.trial == trial.c.trial))
+        .order_by(run.c.number, trial.c.order)
+    )
+    return tuple(_make(history.NamedConfig, row) for row in connection.execute(asked).mappings())
+
+
+def read_run(connection: Connection, run_id: str, *, config_id: str | None = None) -> history.RunHistory:
+    """A run with everything under it; with ``config_id`` only the trials of that config."""
     row = connection.execute(select(run).where(run.c.run == run_id)).mappings().one()
     by_launch: dict[tuple[str, str], list[history.LevelRow]] = defaultdict(list)
     for point in read_levels(connection, run_id):
@@ -87,6 +106,7 @@ def read_run(connection: Connection, run_id: str) -> history.RunHistory:
     trials = tuple(
         history.TrialHistory(trial=planned, launches=tuple(by_trial[planned.trial]))
         for planned in read_trials(connection, run_id)
+        if config_id in {None, planned.config_id}
     )
     return history.RunHistory(
         run=_make(history.RunRow, row),

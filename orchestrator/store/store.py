@@ -114,6 +114,16 @@ class Store:
         with self._reading() as connection:
             return reading.read_run(connection, reading.find_run(connection, reference))
 
+    def read_config(self, config_id: str) -> tuple[history.RunHistory, ...]:
+        """Every run that has the config, oldest first, each with that config's trials alone."""
+        with self._reading() as connection:
+            return reading.read_config(connection, config_id)
+
+    def named_configs(self) -> tuple[history.NamedConfig, ...]:
+        """Every config that was launched, under each name it had in each run, oldest first."""
+        with self._reading() as connection:
+            return reading.named_configs(connection)
+
     def trials(self, run_id: str) -> tuple[history.TrialRow, ...]:
         """The configs of a run, in its order."""
         with self._reading() as connection:

@@ -37,9 +37,9 @@ def twin(
     config: Config, settings: Mapping[str, Any], others: Mapping[str, tuple[Config, Mapping[str, Any]]], version: str
 ) -> str | None:
     """The first of ``others`` (slug -> config, settings) that ran with the same effective settings, or None."""
-    ours = _resolved(settings)
+    ours = resolved(settings)
     for slug, (other, theirs) in others.items():
-        if not ours or other.environment != config.environment or _resolved(theirs) != ours:
+        if not ours or other.environment != config.environment or resolved(theirs) != ours:
             continue
         differs = [name for name in {*config.flags, *other.flags} if config.flags.get(name) != other.flags.get(name)]
         if all(_is_shown(name, config, other, settings, version) for name in differs):
@@ -47,14 +47,15 @@ def twin(
     return None
 
 
-def _resolved(settings: Mapping[str, Any]) -> dict[str, Any]:
-    resolved = {name: value for name, value in settings.items() if name not in _OF_A_START}
+def resolved(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``/server_info`` says an engine runs with, without what differs between any two starts of it."""
+    found = {name: value for name, value in settings.items() if name not in _OF_A_START}
     states = settings.get("internal_states")
     state = states[0] if isinstance(states, list) and states and isinstance(states[0], Mapping) else {}
     for argument, effective in _EFFECTIVE.items():
         if state.get(effective) is not None:
-            resolved[argument] = state[effective]
-    return resolved
+            found[argument] = state[effective]
+    return found
 
 
 def _is_shown(name: str, one: Config, other: Config, settings: Mapping[str, Any], version: str) -> bool:
