@@ -25,6 +25,7 @@ from orchestrator.report.text import (
     percent,
     rate,
     seconds,
+    span,
     table,
     watts,
     with_mark,
@@ -215,7 +216,7 @@ def _beside(history: RunHistory, meant: Intent, found: standing.Highest) -> list
     elif meant.wants_reference:
         where = "at all" if base is None else f"at C={found.point.concurrency}"
         said.append(f"production was not measured {where}: no comparison")
-    return said
+    return [*said, *_to_tell(compared, meant, found)]
 
 
 def _apart(verdict: Verdict, figure: str) -> list[str]:
@@ -226,6 +227,27 @@ def _apart(verdict: Verdict, figure: str) -> list[str]:
         return [f"{words[seen.word]} (95 %: {span_of(seen.gain)})"] if seen.word in words else []
     near = seen.change is not None and seen.change < NEAR
     return ["too near to tell them apart: starts of one config alone differ by 1 to 3 %"] if near else []
+
+
+def _to_tell(compared: Comparison, meant: Intent, found: standing.Highest) -> list[str]:
+    """What would settle whether the highest is ahead of the one behind it, and what that costs."""
+    assert found.trial is not None
+    rival = found.behind or compared.reference
+    same = {"production", *meant.same_as_production}
+    if rival is None or {found.trial.trial.trial, rival.trial.trial} <= same:
+        return []
+    needs = compared.shortfall(found.trial, rival, found.point, meant.maximize)
+    if needs is None:
+        return []
+    names = f"to tell {clean(found.trial.trial.trial)} from {clean(rival.trial.trial)}"
+    how = "assumed" if needs.is_assumed else "seen here"
+    noise = f"at {100 * needs.noise:.1f} % a launch, {how}"
+    if needs.launches is None or needs.seconds is None:
+        return [f"{names} would need too many launches ({noise})"]
+    more = f"{count(needs.launches, 'more launch').replace('launchs', 'launches')} of each"
+    file = clean(meant.path or "the sweep file")
+    level = " or one more per-level" if needs.repeat == "level" else ""
+    return [f"{names}: {more}{level}, about {span(needs.seconds)} ({noise}): `confirm: auto` or `launches:` in {file}"]
 
 
 def _over(verdict: Verdict, name: str) -> str:
@@ -317,7 +339,9 @@ def host_said(history: RunHistory) -> str:
 def _next(history: RunHistory, meant: Intent, width: int) -> list[str]:
     run = history.run
     steps = []
-    if run.state != "done" or wants_levels(history):
+    confirmed = confirmation(history)
+    buys = confirmed is not None and confirmed.buy is not None
+    if run.state != "done" or wants_levels(history) or buys:
         sim = " --sim" if run.rehearsal else ""
         steps.append(f"tune sweep {meant.path or run.sweep}{sim} --resume {run.run}")
     failed = [trial for trial in history.trials if failure(trial)]

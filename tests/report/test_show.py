@@ -75,6 +75,9 @@ def test_a_whole_night_in_80_columns(read: Read) -> None:
                          confirmed)
                          steady +38.3 %, whole +40.0 % over pp8.d8
                          production was not measured at C=32: no comparison
+                         to tell pp8.d0 from pp8.d8: 1 more launch of each, about 23 min
+                         (at 3.0 % a launch, assumed): `confirm: auto` or `launches:` in
+                         sweeps/k26_pp.yaml
           failed         pp4.tp2.d0: the KV cache does not fit beside the weights
                          (kv-too-small)
                          try: a larger mem-fraction-static, or a layout that splits the
@@ -112,13 +115,15 @@ def test_a_simulated_night_with_assumed_lengths_in_120_columns(read: Read) -> No
           at C=32        pp8.d0, 362 tok/s steady: highest measured (one launch, not confirmed)
                          steady +38.3 %, whole +40.0 % over pp8.d8
                          production was not measured at C=32: no comparison
+                         to tell pp8.d0 from pp8.d8: 1 more launch of each, about 23 min (at 3.0 % a launch, assumed): `confirm:
+                         auto` or `launches:` in sweeps/k26_pp.yaml
           failed         pp4.tp2.d0: the KV cache does not fit beside the weights (kv-too-small)
                          try: a larger mem-fraction-static, or a layout that splits the layers further (pp-size)
           note           pp4.tp2.d0: link to k26 lost for 4 s, state read again
           host           production is back: sglang-k26.service is ready again, after 398 s
           next           tune show 7f3c --trial pp4.tp2.d0 --journal
                          tune show 7f3c --levels
-    """).replace("output", "  output", 1).replace("\n", "\n  ").replace("\n  \n", "\n\n")
+    """).replace("output", "  output", 1).replace("\n", "\n  ").replace("\n  \n", "\n\n")  # noqa: E501
 
 
 @pytest.mark.usefixtures("_utc")

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from statistics import median
 
 from orchestrator.core.config import config_from_json
 from orchestrator.core.history import LevelRow, RunHistory, TrialHistory
 from orchestrator.core.judge import standing
 from orchestrator.core.judge.drift import Drift, at_time, drift, weights
+from orchestrator.core.judge.shortfall import Shortfall, shortfall
 from orchestrator.core.judge.standing import Point, Throughput
 from orchestrator.core.judge.stats import mean
 from orchestrator.core.judge.variance import Noise, noise
@@ -50,6 +52,11 @@ def starts(trial: TrialHistory, point: Point) -> tuple[Start, ...]:
         if levels:
             found.append(Start(at_h=mean([_middle_h(level) for level in levels]), levels=levels))
     return tuple(sorted(found, key=lambda start: start.at_h))
+
+
+def _seconds(level: LevelRow) -> float:
+    began, ended = datetime.fromisoformat(level.started_at), datetime.fromisoformat(level.ended_at or level.started_at)
+    return (ended - began).total_seconds()
 
 
 def _middle_h(level: LevelRow) -> float:
@@ -101,6 +108,45 @@ class Comparison:
         """What the reference did over the run; None while it has fewer than two readings with the figure."""
         read = [(start.at_h, values) for start in self._readings(point) if (values := start.figures(figure))]
         return drift([at for at, _ in read], [_geometric(values) for _, values in read])
+
+    def shortfall(self, ours: TrialHistory, theirs: TrialHistory, point: Point, figure: Throughput) -> Shortfall | None:
+        """What it would take to tell two configs apart; None where it can be told, or one has no figure, or no start
+        of this run says how long one takes."""
+        verdict = self.between(ours, theirs, point)
+        found = None if verdict is None else verdict.steady if figure == "steady_tok_s" else verdict.whole
+        start_s = self._start_s()
+        if found is None or found.word != "cannot tell" or found.change is None or start_s is None:
+            return None
+        return shortfall(
+            found.change,
+            [len(start.levels) for start in starts(ours, point)],
+            [len(start.levels) for start in starts(theirs, point)],
+            self._noise(point, figure),
+            start_s=start_s,
+            level_s=self._level_s(point),
+        )
+
+    def _start_s(self) -> float | None:
+        """A usual start of this run."""
+        ready = [
+            one.launch.ready_s
+            for trial in self._history.trials
+            for one in trial.launches
+            if one.launch.ready_s is not None
+        ]
+        return median(ready) if ready else None
+
+    def _level_s(self, point: Point) -> float:
+        """A usual level at a load point, its warm-up included."""
+        levels = [
+            level
+            for trial in self._history.trials
+            for launch in trial.launches
+            for level in launch.levels
+            if (level.workload, level.concurrency) == (point.workload, point.concurrency) and level.ended_at
+        ]
+        measured = [level for level in levels if level.purpose == "measure"]
+        return math.fsum(_seconds(level) for level in levels) / len(measured) if measured else 0.0
 
     def readings(self, point: Point) -> int:
         """How often the reference was measured there: launches, or times that it was measured as it ran."""
