@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from orchestrator.core.conditions import Conditions
+from orchestrator.core.judge.sanity import Said
 from orchestrator.core.results import GpuSample, LevelFigures, RequestRecord
 
 
@@ -136,6 +137,21 @@ class LaunchEnded(Event):
 
     trial: str
     launch: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SanityChecked(Event):
+    """Whole answers to the fixed prompts, once per launch before its levels; ``turn``: which pass of it, from 1.
+
+    ``barred`` and ``warnings``: what was found of them then. What counts is judged anew whenever the run is shown.
+    """
+
+    trial: str
+    launch: str
+    turn: int
+    answers: tuple[Said, ...]
+    barred: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from orchestrator.core.conditions import Conditions
+from orchestrator.core.judge.sanity import Said
 from orchestrator.core.results import LevelFigures, Spread
 
 RunState = Literal["open", "done", "failed", "interrupted"]
@@ -192,6 +193,18 @@ class TelemetryRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SanityRow:
+    """One pass of whole answers of a launch, in the order they were asked; ``turn`` counts its passes from 1."""
+
+    run: str
+    trial: str
+    launch: str
+    turn: int
+    at: str
+    answers: tuple[Said, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class NoteRow:
     """Something a person should know, in the order it was told."""
 
@@ -229,6 +242,7 @@ class RunHistory:
     trials: tuple[TrialHistory, ...]
     notes: tuple[NoteRow, ...] = ()
     restored_at: str | None = None  # when production was back, the last time
+    sanity: tuple[SanityRow, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,6 +32,7 @@ class RequestRecord:
     error: str | None = None  # None: the stream ended as it should
     ignore_eos: bool = True
     due_s: float | None = None  # open loop: when it should have been sent; its latencies count from here
+    text: str | None = None  # reasoning and content as they came, where the level asks for it (``keep_text``)
 
     @property
     def first_token_s(self) -> float | None:

@@ -5,13 +5,15 @@ Results of two sweeps, two workloads or two builds are never one run: whatever d
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.core.history import ANSWERED, RunHistory, RunSummary, TrialHistory
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.judge.contest import Seen, confirmation, levels_of
+from orchestrator.core.judge.sanity import Said
+from orchestrator.core.judge.standing import answers_of_reference, barred
 from orchestrator.core.units import ENGINE_PACKAGES, Survey
 from orchestrator.errors import InputRefused
 
@@ -29,6 +31,9 @@ class Past:
     builds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # engine -> what its launches ran on
     failed: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    reference: str | None = None  # whose whole answers the others' are compared with
+    answers: tuple[Sequence[Said], ...] = ()  # those answers, one pass after the other
+    barred: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seen: tuple[Seen, ...] = ()  # every answered level at the objective's load point
 
 
@@ -103,6 +108,7 @@ def past(earlier: RunHistory, levels: Collection[tuple[str, str]]) -> Past:
     builds: dict[str, Mapping[str, str]] = {}
     for _, launch in launches:
         builds.setdefault(launch.build.get("engine", ""), launch.build)
+    source = answers_of_reference(earlier)
     settled = {trial.trial.trial for trial in earlier.trials if trial.trial.state in {"ruled-out", "alias"}}
     return Past(
         levels=levels,
@@ -111,6 +117,9 @@ def past(earlier: RunHistory, levels: Collection[tuple[str, str]]) -> Past:
         settings=_ran_with(earlier),
         launches={trial.trial.trial: len(trial.launches) for trial in earlier.trials},
         builds=builds,
+        reference=source[0].trial if source else None,
+        answers=tuple(row.answers for row in source),
+        barred=barred(earlier),
         seen=levels_of(earlier),
     )
 

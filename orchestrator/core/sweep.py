@@ -8,6 +8,7 @@ from typing import Literal
 
 from orchestrator.core.config import FlagValue
 from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.load.whole import CONCURRENCY
 from orchestrator.core.workload import Workload
 
 ENGINE = "engine"  # the axis over a service's installed versions; no flag has the name
@@ -85,5 +86,6 @@ class Sweep:
     objective: Objective = Objective()
     budget: Budget = Budget()
     reference: Literal["production", "none"] = "production"
+    sanity: int = CONCURRENCY  # whole answers at once, compared with the reference's; 0: none are asked for
     order: Literal["shuffled", "as-listed"] = "shuffled"
     seed: int = 0

@@ -105,6 +105,7 @@ class LevelSpec:
     request_timeout_s: float
     gap_timeout_s: float
     purpose: Literal["measure", "warm-up"] = "measure"
+    keep_text: bool = False  # bring back what was answered: never in a level that is measured
 
     @property
     def key(self) -> str:

@@ -65,6 +65,7 @@ MEANINGS: Mapping[type[shapes.Shape], Mapping[str, str]] = {
         "objective": "Which config is best.",
         "budget": "Production serves again within it: until a time of day, or hours.",
         "reference": "production: measured as it runs now, and again when it is back; or none.",
+        "sanity": "Whole answers at C=16 (or so many), once per launch: broken ones bar a config from winning; or off.",
         "order": "Of the configs: shuffled by seed, or as-listed.",
         "seed": "Of the order.",
     },

@@ -284,5 +284,6 @@ class SweepFile(Shape):
     objective: Objective = Objective()
     budget: Budget = Budget()
     reference: Annotated[str, BeforeValidator(choice("production", "none"))] = "production"
+    sanity: Annotated[int | str, BeforeValidator(whole_or(("on", "off"), 2, 256))] = "on"
     order: Annotated[str, BeforeValidator(choice("shuffled", "as-listed"))] = "shuffled"
     seed: Seed = 0

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from orchestrator.core.config import FlagValue
 from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.load.whole import CONCURRENCY
 from orchestrator.core.nearest import nearest
 from orchestrator.core.plan.grid import check_where, read_where
 from orchestrator.core.plan.where import WhereRefused
@@ -63,6 +64,7 @@ def read_sweep(
         ),
         budget=Budget(until=shape.budget.until, hours=shape.budget.hours),
         reference="none" if shape.reference == "none" else "production",
+        sanity=_sanity(shape.sanity),
         order="as-listed" if shape.order == "as-listed" else "shuffled",
         seed=shape.seed,
     )
@@ -75,6 +77,12 @@ def _repeats(shape: shapes.Repeats) -> Repeats:
     if isinstance(asked, int):
         return Repeats(per_level=shape.per_level, launches=shape.launches, confirm=asked)
     return Repeats(per_level=shape.per_level, launches=shape.launches, confirm="auto" if asked == "auto" else None)
+
+
+def _sanity(asked: int | str) -> int:
+    if isinstance(asked, int):
+        return asked
+    return CONCURRENCY if asked == "on" else 0
 
 
 def _check_where(document: Document, sweep: Sweep, faults: Faults) -> None:

@@ -20,6 +20,7 @@ from orchestrator.core.history import (
     TrialHistory,
     TrialRow,
 )
+from orchestrator.core.judge import standing
 from orchestrator.core.judge.comparison import Comparison
 from orchestrator.core.judge.contest import confirmation
 from orchestrator.core.judge.standing import Point, intent, objective_point, points
@@ -68,6 +69,10 @@ def as_json(history: RunHistory) -> str:
                 ],
             }
             for trial in history.trials
+        ],
+        "sanity": [
+            {**asdict(row), **{name: value for name, value in asdict(found).items() if name != "answers"}}
+            for row, found in standing.sanity(history)
         ],
         "notes": [asdict(note) for note in history.notes],
         "comparison": _comparison(history),

@@ -130,6 +130,8 @@ def _sums(plan: Plan, width: int) -> list[str]:
     if estimate.is_recorded:
         starts = f"{_span(estimate.start_s)} for {launches}"
     about_it = f"about {_span(estimate.total_s)}: {starts}, {_span(estimate.measure_s)} measuring"
+    if estimate.sanity_s:
+        about_it += f", {_span(estimate.sanity_s)} of it for whole answers"
     assumed = f"assumed: {estimate.stream_tok_s:g} tok/s a stream"
     assumed += ", starts as recorded" if estimate.is_recorded else ", a start takes a quarter of startup.timeout"
     if plan.lengths_assumed:

@@ -65,6 +65,7 @@ class Board:
     reference_s: float | None = None  # what measuring production took, until a config was measured whole
     figures: dict[str, dict[int, list[events.LevelEnded]]] = field(default_factory=dict)
     production: str | None = None
+    barred: dict[str, tuple[str, ...]] = field(default_factory=dict)  # config -> why it cannot win
 
     @property
     def is_under_way(self) -> bool:
@@ -88,8 +89,8 @@ class Board:
                 self.stand = clean(f"{event.phase} {event.detail}".strip())
             case events.LaunchReady():
                 self._ready(event)
-            case events.LevelStarted() | events.LevelProgress() | events.LevelEnded():
-                self._level(event)
+            case events.SanityChecked() | events.LevelStarted() | events.LevelProgress() | events.LevelEnded():
+                self._load(event)
             case events.TrialSetAside():
                 return self._set_aside(event)
             case events.LaunchEnded() | events.LaunchFailed():
@@ -124,8 +125,12 @@ class Board:
             parts = phases({name: took for name, took in event.phases.items() if name in longest})
             self.start = f"launch {event.seconds:.0f} s{f': {parts}' if parts else ''}"
 
-    def _level(self, event: events.LevelStarted | events.LevelProgress | events.LevelEnded) -> None:
-        if isinstance(event, events.LevelStarted):
+    def _load(
+        self, event: events.SanityChecked | events.LevelStarted | events.LevelProgress | events.LevelEnded
+    ) -> None:
+        if isinstance(event, events.SanityChecked):
+            self.barred[event.trial] = (*self.barred.get(event.trial, ()), *event.barred)
+        elif isinstance(event, events.LevelStarted):
             self.measuring = event.purpose == "measure"
             self.stand = f"C={event.concurrency}" if self.measuring else f"C={event.concurrency}   warm-up"
         elif isinstance(event, events.LevelProgress):
@@ -167,7 +172,7 @@ class Board:
             levels = [level for found in self.figures.get(trial, {}).values() for level in found]
             reasons = [level.figures.reason for level in levels if level.figures.reason]
             return f"  ✗ {name} nothing measured: {clean(reasons[-1] if reasons else 'no level ended')}"
-        return f"  ✓ {name} {self._result(trial, shown)}"
+        return "\n".join([f"  ✓ {name} {self._result(trial, shown)}", *self._why_barred(trial)])
 
     def _failed(self, name: str, event: events.LaunchFailed) -> str:
         """Class, words, the line that shows it, what to do: at 3 a.m. nobody looks a class up."""
@@ -176,6 +181,10 @@ class Board:
         for line in below(event):
             lines += [" " * HANG + line] if line.startswith("|") else folded("", line, WIDTH, hang=HANG)
         return "\n".join(lines)
+
+    def _why_barred(self, trial: str) -> list[str]:
+        reasons = dict.fromkeys(self.barred.get(trial, ()))
+        return folded("", clean(f"cannot win: {'; '.join(reasons)}"), WIDTH, hang=HANG) if reasons else []
 
     def _shown(self, trial: str) -> int | None:
         """The concurrency a config is judged at: the objective's, else the highest that was measured."""

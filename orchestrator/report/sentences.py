@@ -76,6 +76,14 @@ def _launch_ended(event: events.LaunchEnded) -> str:
 
 
 @sentence.register
+def _sanity_checked(event: events.SanityChecked) -> str:
+    parts = [f"{event.trial}: {count(len(event.answers), 'whole answer')}"]
+    parts += [f"cannot win: {reason}" for reason in event.barred]
+    parts += [f"warning: {warning}" for warning in event.warnings]
+    return clean(" · ".join(parts))
+
+
+@sentence.register
 def _level_started(event: events.LevelStarted) -> str:
     warm = ", warm-up" if event.purpose == "warm-up" else ""
     return clean(f"{event.trial} C={event.concurrency}: {count(event.requests, 'request')}{warm}")

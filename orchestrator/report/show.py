@@ -14,6 +14,7 @@ from orchestrator.core.judge.verdict import Verdict
 from orchestrator.core.resume import wants_levels
 from orchestrator.report.compared import column, comparison_lines, headings, name_of, span_of
 from orchestrator.report.confirmed import confirmed_lines
+from orchestrator.report.sanity import barred_lines
 from orchestrator.report.text import (
     ABSENT,
     Row,
@@ -36,6 +37,7 @@ NEAR = 0.03  # of a throughput: what restarts of one config differ by
 _NEXT = 3
 _NO_WINDOW = "none"
 _MARK = "!"  # a number that a warning goes with
+_BARRED = "×"  # a number that cannot win
 
 
 def run_text(history: RunHistory, *, width: int = 80) -> str:
@@ -86,12 +88,13 @@ def counts(history: RunHistory, meant: Intent) -> str:
 
 
 def _figures(history: RunHistory, columns: Sequence[Point], width: int) -> list[str]:
-    meant = standing.intent(history.run)
+    meant, barred = standing.intent(history.run), standing.barred(history)
     rows = []
     for trial in standing.ranked(history):
+        mark = _BARRED if trial.trial.trial in barred else None
         readings = [standing.reading(trial, point) for point in columns]
         if any(seen.state != "not measured" for seen in readings):
-            cells = (*(_cell(seen) for seen in readings), (_watts(readings),))
+            cells = (*(_cell(seen, mark) for seen in readings), (_watts(readings),))
             rows.append(Row(label=name_of(trial, meant), cells=cells))
         else:
             rows.append(Row(label=name_of(trial, meant), instead=_instead(trial, meant)))
@@ -99,13 +102,13 @@ def _figures(history: RunHistory, columns: Sequence[Point], width: int) -> list[
     return [*lines, *_legend(history, columns, width)]
 
 
-def _cell(seen: Reading) -> tuple[str, ...]:
+def _cell(seen: Reading, mark: str | None) -> tuple[str, ...]:
     if seen.state == "not measured":
         return (f"{ABSENT} ",)
     if seen.state != "measured":
         return (seen.state,)
     steady, whole = seen.mean("steady_tok_s"), seen.mean("whole_tok_s")
-    mark = _MARK if seen.warnings else " "
+    mark = mark or (_MARK if seen.warnings else " ")
     return (f"{_NO_WINDOW if steady is None else rate(steady)}{mark}", f"({rate(whole)})")
 
 
@@ -146,6 +149,8 @@ def _legend(history: RunHistory, columns: Sequence[Point], width: int) -> list[s
         said.append(f"{_NO_WINDOW}: no steady window in that level")
     if any(one.warnings for one in seen):
         said.append(f"{_MARK} there is a warning about it below")
+    if standing.barred(history):
+        said.append(f"{_BARRED} cannot win: why is below")
     most = max((len(one.levels) for one in seen), default=0)
     if most > 1:
         said.append(f"means of up to {most} levels")
@@ -257,8 +262,8 @@ def _over(verdict: Verdict, name: str) -> str:
 
 
 def _troubles(history: RunHistory, width: int) -> list[str]:
-    """What has no number, and why; then what else a person should know."""
-    lines: list[str] = []
+    """What cannot win and what has no number, and why; then what else a person should know."""
+    lines = barred_lines(history, width)
     for trial in history.trials:
         for level in trial.levels:
             if level.state in {"failed", "invalid"} and level.reason:

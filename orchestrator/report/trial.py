@@ -14,6 +14,7 @@ from orchestrator.errors import InputRefused
 from orchestrator.report.conditions import condition_words
 from orchestrator.report.failure import failure_lines
 from orchestrator.report.level import level_lines
+from orchestrator.report.sanity import launch_lines
 from orchestrator.report.show import marks
 from orchestrator.report.text import folded, phases, value_text, watts, with_mark
 
@@ -56,6 +57,7 @@ def trial_text(history: RunHistory, trial: TrialHistory, *, width: int = 80) -> 
     asked = config_from_json(trial.trial.config_json).flags
     for launch in trial.launches:
         lines += ["", *_launch(launch, asked, width, named=_named(history))]
+        lines += launch_lines(history, launch.launch.launch, width)
     return "\n".join(line.rstrip() for line in lines)
 
 

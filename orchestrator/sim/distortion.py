@@ -28,6 +28,10 @@ class Distortion:
     variant: int = 0
     breaks: str | None = None  # after the last token, instead of an end
 
+    def readable(self, tokens: int) -> str:
+        """The whole text of so many tokens as a client reads it: bytes that are no UTF-8 become U+FFFD, one each."""
+        return self.words(0, tokens).replace(_NO_UTF8, "\ufffd" * len(_BYTES))
+
     def words(self, first: int, last: int) -> str:
         """The text of tokens ``first`` to ``last``."""
         number = zlib.crc32(self.prompt.encode()) % 9973 + self.variant

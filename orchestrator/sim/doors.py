@@ -76,11 +76,6 @@ def _faults(words: Mapping[str, str]) -> dict[str, Faults]:
             asked[slug] = read_faults(text)
         except FaultRefused as refused:
             wrong.append(f"{slug}: {refused}")
-            continue
-        wrong += [
-            f"{slug}: a rehearsal has no text that {name} could show in; TUNE_SIM_FAULT has an engine show it"
-            for name in asked[slug].needs_text
-        ]
     if wrong:
         raise InputRefused("the simulator cannot fail that way", faults=wrong, remedy="tune sim faults lists them")
     return asked

@@ -2,7 +2,7 @@
 
 ``NAME[=VALUE][@N]``, several with a comma between them: ``oom-under-load=16``, ``dies-at-start@2``,
 ``slow-tail=0.1,holds-gpu=8``. ``@N`` is the N-th start of one command line only. The same words do the same in a
-rehearsal and in a server; failures that only a text can show have nothing to strike in a rehearsal and are refused.
+rehearsal and in a server; what only a text can show, a rehearsal shows where texts are asked for (whole answers).
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ class Kind:
     says: str
     unit: Unit | None = None
     value: float | None = None
-    is_text: bool = False  # only the text of an answer shows it
 
     @property
     def spelling(self) -> str:
@@ -142,7 +141,6 @@ KINDS: tuple[Kind, ...] = (
         says="this share of the answers (1) says one word over and over",
         unit="share",
         value=1.0,
-        is_text=True,
     ),
     Kind(
         name="invalid-utf8",
@@ -150,13 +148,11 @@ KINDS: tuple[Kind, ...] = (
         says="this share of the answers (1) holds bytes that are no UTF-8",
         unit="share",
         value=1.0,
-        is_text=True,
     ),
     Kind(
         name="differs-under-load",
         when="serve",
         says="the same prompt is answered differently while other requests run",
-        is_text=True,
     ),
     Kind(
         name="ignores-sigterm",
@@ -222,11 +218,6 @@ class Faults:
     def counts_starts(self) -> bool:
         """Whether it matters which start this is."""
         return any(fault.start is not None for fault in self.asked)
-
-    @property
-    def needs_text(self) -> list[str]:
-        """Those that a rehearsal cannot show."""
-        return [fault.name for fault in self.asked if _BY_NAME[fault.name].is_text]
 
 
 def read_faults(text: str | None) -> Faults:

@@ -68,6 +68,11 @@ class LiveEngine:
         """No request of any client is open."""
         return not self._streams and not self._held_up
 
+    @property
+    def open(self) -> int:
+        """Generations of clients that are not over, those that the engine has not looked at yet among them."""
+        return sum(not stream.is_over for stream in self._streams)
+
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """A request that is open although the engine has not got it yet."""

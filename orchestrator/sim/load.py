@@ -10,12 +10,13 @@ from orchestrator.core.ports import Cancel, LoadProgress
 from orchestrator.core.results import LoadOutcome, RequestRecord
 from orchestrator.core.workload import LevelSpec, RequestSpec
 from orchestrator.sim.answers import asked_of, natural_tokens, reasoning_tokens
-from orchestrator.sim.distortion import LATE_S, tokens_of
+from orchestrator.sim.distortion import LATE_S, Distortion, distortion_of, tokens_of
 from orchestrator.sim.machine import Machine, Run
 from orchestrator.sim.model import PipelineEngine, Request
 
 STEP_S = 1.0
 CUT = "the connection was closed before the answer ended"
+NOT_JSON = "an event is not JSON"
 _BROKEN = {
     "error-event": "the engine sent an error in the middle of the answer",
     "resets": "the connection was reset in the middle of the answer",
@@ -31,6 +32,7 @@ class _Sent:
     at: float
     prompt_tokens: int
     cached_tokens: int
+    distortion: Distortion
     breaks: str | None = None  # how its stream breaks off after its last token
     held_until: float | None = None  # a stream that falls silent keeps its client until then
 
@@ -163,7 +165,9 @@ class _ClosedLoop:
             at=at + (LATE_S if faults.strikes("slow-tail", number) else 0.0),
             on_finish=self._answer,
         )
-        sent = _Sent(spec, request, at, tokens, cached, breaks)
+        others = sum(other.request.finished is None for other in self._sent)
+        distortion = distortion_of(text, faults, number, others=others, is_streamed=True)
+        sent = _Sent(spec, request, at, tokens, cached, distortion, breaks)
         self._by_request[request.id] = sent
         self._sent.append(sent)
 
@@ -182,7 +186,8 @@ class _ClosedLoop:
         if silent_at is not None:
             stamps = tuple(stamp for stamp in stamps if stamp < silent_at)
         came = not request.aborted and len(stamps) == request.tokens
-        whole = came and sent.breaks is None
+        is_readable = self._level.keep_text or sent.distortion.text != "invalid"  # whole answers are read leniently
+        whole = came and sent.breaks is None and is_readable
         end = (sent.over_at or self.now) if came else self.now
         tokens = len(stamps) if whole else None
         return RequestRecord(
@@ -202,9 +207,12 @@ class _ClosedLoop:
             status=200,
             error=None if whole else self._error(sent) if came else CUT,
             ignore_eos=spec.ignore_eos,
+            text=sent.distortion.readable(len(stamps)) if self._level.keep_text else None,
         )
 
     def _error(self, sent: _Sent) -> str:
+        if sent.breaks is None:
+            return NOT_JSON
         silent = f"silent for {self._level.gap_timeout_s:g} s in the middle of the answer"
         return _BROKEN.get(sent.breaks or "", silent)
 

@@ -292,8 +292,7 @@ class Service:
 
     def _struck(self, ask: chat.Ask, number: int) -> chat.Ask:
         """The answer as the failures on demand leave it."""
-        others = self.live.engine.running + self.live.engine.queued
-        distortion = distortion_of(ask.prompt, self._faults, number, others=others, is_streamed=ask.is_streamed)
+        distortion = distortion_of(ask.prompt, self._faults, number, others=self.live.open, is_streamed=ask.is_streamed)
         tokens = tokens_of(ask.tokens, ask.limit, self._faults, number)
         if distortion.breaks is not None:
             tokens = max(1, tokens // 2)

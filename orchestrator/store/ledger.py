@@ -22,11 +22,11 @@ from orchestrator.core import events
 from orchestrator.core.history import figure_columns
 from orchestrator.errors import StoreFault
 from orchestrator.store import request_files, telemetry
-from orchestrator.store.schema import build, config, event, launch, level, request_file, run, trial
+from orchestrator.store.schema import build, config, event, launch, level, request_file, run, sanity, trial
 from orchestrator.store.schema import telemetry as telemetry_table
 
 # Kept elsewhere, whole: the event's own row has only their hash.
-_BULKY = frozenset({"records", "gpu", "unit_text", "sweep_text", "plan", "settings", "conditions"})
+_BULKY = frozenset({"records", "answers", "gpu", "unit_text", "sweep_text", "plan", "settings", "conditions"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,6 +226,12 @@ def _launch_ended(told: events.LaunchEnded, connection: Connection) -> None:
         select(func.count()).select_from(level).where(of_trial & (level.c.state == "measured"))
     ).scalar_one()
     _change_trial(connection, told, told.trial, "interrupted" if cut else "measured" if measured else "failed")
+
+
+@_apply.register
+def _sanity_checked(told: events.SanityChecked, connection: Connection) -> None:
+    _change_launch(connection, told, told.trial, told.launch, {})
+    connection.execute(insert(sanity).values(**_columns(told, "run", "trial", "launch", "turn", "at", "answers")))
 
 
 @_apply.register

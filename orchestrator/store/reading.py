@@ -13,10 +13,11 @@ from sqlalchemy import Connection, RowMapping, Select, func, select
 from orchestrator.core import history
 from orchestrator.core.conditions import from_json
 from orchestrator.core.events import Surveyed
+from orchestrator.core.judge.sanity import Said
 from orchestrator.core.results import GpuSample
 from orchestrator.errors import InputRefused, StoreFault
 from orchestrator.store import telemetry
-from orchestrator.store.schema import build, config, event, launch, level, request_file, run, trial
+from orchestrator.store.schema import build, config, event, launch, level, request_file, run, sanity, trial
 from orchestrator.store.schema import telemetry as telemetry_table
 
 Row = TypeVar("Row")
@@ -113,6 +114,7 @@ def read_run(connection: Connection, run_id: str, *, config_id: str | None = Non
         trials=trials,
         notes=_read_notes(connection, run_id),
         restored_at=_read_restored(connection, run_id),
+        sanity=_read_sanity(connection, run_id),
     )
 
 
@@ -161,6 +163,13 @@ def _read_notes(connection: Connection, run_id: str) -> tuple[history.NoteRow, .
     asked = select(event.c.at, event.c.body).where(event.c.run == run_id, event.c.kind == "Note")
     rows = connection.execute(asked.order_by(event.c.number))
     return tuple(history.NoteRow(at=row.at, text=row.body["text"], trial=row.body["trial"]) for row in rows)
+
+
+def _read_sanity(connection: Connection, run_id: str) -> tuple[history.SanityRow, ...]:
+    rows = connection.execute(select(sanity).where(sanity.c.run == run_id).order_by(sanity.c.number)).mappings()
+    return tuple(
+        _make(history.SanityRow, {**row, "answers": tuple(Said(**answer) for answer in row["answers"])}) for row in rows
+    )
 
 
 def _read_restored(connection: Connection, run_id: str) -> str | None:

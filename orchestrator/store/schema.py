@@ -170,6 +170,20 @@ level = Table(
     ForeignKeyConstraint(["run", "simulated"], ["run.run", "run.simulated"]),
 )
 
+sanity = Table(
+    "sanity",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("run", Text, nullable=False),
+    Column("trial", Text, nullable=False),
+    Column("launch", Text, nullable=False),
+    Column("turn", Integer, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("answers", JSON, nullable=False),  # ``core.judge.sanity.Said``, in the order they were asked
+    UniqueConstraint("run", "trial", "launch", "turn"),
+    ForeignKeyConstraint(["run", "trial", "launch"], ["launch.run", "launch.trial", "launch.launch"]),
+)
+
 request_file = Table(
     "request_file",
     metadata,

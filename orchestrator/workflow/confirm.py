@@ -53,7 +53,7 @@ def confirm_winner(turns: Turns, units: Mapping[str, TrialUnit]) -> Confirmation
         trials[PRODUCTION] = production
     is_told = False
     while True:
-        found = confirm(contest(asked, turns.seen, turns.failed), asked.rules)
+        found = confirm(contest(asked, turns.seen, turns.failed, turns.bench.answers.barred), asked.rules)
         if found.buy is None:
             if found.finalists:
                 turns.bench.tell(events.Note, text=_told(found))

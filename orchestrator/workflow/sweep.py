@@ -7,6 +7,7 @@ from functools import partial
 
 from orchestrator.core import events
 from orchestrator.core.judge.contest import Seen
+from orchestrator.core.load.whole import whole_answers
 from orchestrator.core.plan.estimate import Cost
 from orchestrator.core.resume import build_of, same_build
 from orchestrator.core.start.assumed import as_assumed, engines_as_assumed, production_as_assumed
@@ -16,10 +17,12 @@ from orchestrator.errors import BadAnswer, Declined, InputRefused, LeaseLost, Tu
 from orchestrator.workflow.confirm import confirm_winner, reference_trial
 from orchestrator.workflow.ending import UNCHANGED, Ending, Touched
 from orchestrator.workflow.job import PRODUCTION, Job, Traffic
+from orchestrator.workflow.launches import Bench, Launch
 from orchestrator.workflow.lease import Held, stop_if_asked
 from orchestrator.workflow.ready import Ready
+from orchestrator.workflow.sanity import Answers
 from orchestrator.workflow.telling import Teller
-from orchestrator.workflow.trial import Bench, Launch, run_reference
+from orchestrator.workflow.trial import run_reference
 from orchestrator.workflow.turns import Turns, launch_name, seen_of, todo
 
 __all__ = ["PRODUCTION", "Job", "Traffic", "run_sweep"]
@@ -139,6 +142,7 @@ def _locked(job: Job, tell: Teller, touched: Touched) -> bool:
             cancel=job.cancel,
             gpus=None if survey.gpus is None else len(survey.gpus),
             simulated=survey.is_simulated,
+            answers=_answers(job),
         )
         made: dict[str, int] = {}
         seen = list(job.past.seen) if job.past else []
@@ -152,6 +156,18 @@ def _locked(job: Job, tell: Teller, touched: Touched) -> bool:
             if after is not None:
                 _reference(job, bench, after, builds[entry.engine], made, when=AFTER)
         return measured
+
+
+def _answers(job: Job) -> Answers:
+    """What is asked of every launch, and what the reference said to it in earlier parts of the run."""
+    sweep, past = job.sweep, job.past
+    level = whole_answers(sweep.workload, sweep.sanity) if sweep.sanity else None
+    return Answers(
+        level=level,
+        source=past.reference if past else None,
+        reference=list(past.answers) if past else [],
+        barred=dict(past.barred) if past else {},
+    )
 
 
 def _builds(job: Job, held: Held, survey: Survey) -> dict[str, dict[str, str]]:
@@ -256,6 +272,7 @@ def _reference(
         ),
         levels=asked,
         build=dict(build),
+        is_reference=True,
     )
     ready = Ready(
         invocation_id=production.invocation_id,

@@ -8,55 +8,25 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orchestrator.core import events
-from orchestrator.core.config import Config
-from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.judge import graphs
 from orchestrator.core.judge.client import believed
 from orchestrator.core.judge.figures import figures
-from orchestrator.core.load.levels import digest, say_ok, warm_up, with_nonce
-from orchestrator.core.ports import Cancel, Doors, LoadProgress
-from orchestrator.core.results import GpuSample, LevelFigures, LoadOutcome
+from orchestrator.core.load.levels import digest, warm_up
+from orchestrator.core.ports import LoadProgress
+from orchestrator.core.results import GpuSample, LevelFigures
 from orchestrator.core.start import aftermath, failures, readiness
 from orchestrator.core.start.failures import Failure
-from orchestrator.core.units import Role, TrialUnit
-from orchestrator.core.workload import LevelSpec, Workload
+from orchestrator.core.units import Role
+from orchestrator.core.workload import LevelSpec
 from orchestrator.errors import BenchFault, HostFault, NotReached, OutcomeUnknown
 from orchestrator.workflow.aftermath import explained, host_word
-from orchestrator.workflow.lease import Held
+from orchestrator.workflow.launches import Bench, Launch
+from orchestrator.workflow.loading import greet, load, phase, whole_answers
 from orchestrator.workflow.ready import Ready, StartFailed, wait_ready
-from orchestrator.workflow.switch import Ground, leave_production_alone, start_trial, stop_and_clear
-from orchestrator.workflow.telling import Teller
+from orchestrator.workflow.switch import leave_production_alone, start_trial, stop_and_clear
 from orchestrator.workflow.watching import Watching
 
 WATTS_WINDOW_S = 3.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bench:
-    """What every launch of a run shares."""
-
-    doors: Doors
-    held: Held
-    entry: ServiceEntry
-    workload: Workload
-    tell: Teller
-    cancel: Cancel
-    ground: Ground = field(default_factory=Ground)
-    gpus: int | None = None  # at the survey; None where nvidia-smi did not say
-    simulated: bool = False  # its time runs at a pace of its own: what lag means there is not judged
-
-
-@dataclass(frozen=True, kw_only=True)
-class Launch:
-    """One start to make: ids, the unit, and the levels still to be measured in it. ``engine``: its version."""
-
-    trial: str
-    launch: str
-    config: Config
-    engine: str
-    unit: TrialUnit
-    levels: tuple[LevelSpec, ...]
-    build: dict[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +81,7 @@ def run_launch(
         build=launch.build,
     )
     began = clock.monotonic()
-    _phase(bench, launch, "stopping")
+    phase(bench, launch, "stopping")
     stop_and_clear(bench.doors, bench.held, bench.ground, replaces, cancel=bench.cancel)
     with _in_contact(bench, launch):
         try:
@@ -128,10 +98,10 @@ def run_launch(
 
 
 def _start(bench: Bench, launch: Launch, began: float) -> Ready:
-    def phase(name: str, elapsed_s: float) -> None:
-        _phase(bench, launch, name, elapsed_s)
+    def reached(name: str, elapsed_s: float) -> None:
+        phase(bench, launch, name, elapsed_s)
 
-    phase("starting", bench.doors.clock.monotonic() - began)
+    reached("starting", bench.doors.clock.monotonic() - began)
     invocation = start_trial(bench.doors, bench.held, launch.unit)
     return wait_ready(
         bench.doors,
@@ -142,7 +112,7 @@ def _start(bench: Bench, launch: Launch, began: float) -> Ready:
         limits=bench.entry.startup,
         cancel=bench.cancel,
         engine=launch.engine,
-        on_phase=phase,
+        on_phase=reached,
     )
 
 
@@ -217,7 +187,7 @@ def _levels(
 ) -> bool:
     """Every level in its turn while there is time, told to ``tally``; False when the engine died."""
     try:
-        ok = _say_ok(bench, launch)
+        ok = greet(bench, launch) and whole_answers(bench, launch)
         for at, level in enumerate(launch.levels):
             if not has_time(level):
                 tally.left_out |= {left.key for left in launch.levels[at:]}
@@ -235,37 +205,13 @@ def _levels(
     return True
 
 
-def _say_ok(bench: Bench, launch: Launch) -> bool:
-    """The workload's "Say OK" calls, once per launch; their numbers are thrown away."""
-    calls = say_ok(bench.workload)
-    if calls is None:
-        return True
-    _phase(bench, launch, "say-ok")
-    outcome = _load(bench, calls, f"{bench.tell.run}.{launch.launch}.say-ok", lambda _: bench.held.beat())
-    return all(record.error is None for record in outcome.records)
-
-
-def _load(bench: Bench, level: LevelSpec, salt: str, on_progress: Callable[[LoadProgress], None]) -> LoadOutcome:
-    """Send a level. A load that could not be made at all is made once more, when the host is reached again.
-
-    The link that carries our questions to the host carries the load to its engine too.
-    """
-    run = bench.doors.load.run
-    try:
-        return run(with_nonce(level, salt), on_progress=on_progress, cancel=bench.cancel)
-    except BenchFault as fault:
-        bench.held.prove(bench.cancel)
-        bench.tell(events.Note, text=f"a load could not be made, and is made once more: {fault.fact}")
-        return run(with_nonce(level, f"{salt}.again"), on_progress=on_progress, cancel=bench.cancel)
-
-
 def _level(bench: Bench, launch: Launch, role: Role, watching: Watching, level: LevelSpec) -> LevelFigures | None:
     """Warm up at the level's own concurrency, flush, measure, tell. None when the engine was gone before it began."""
     if watching.alive() is None:
         return None
     salt = f"{bench.tell.run}.{launch.launch}.{level.key}"
-    _phase(bench, launch, f"warm-up C={level.concurrency}")
-    _load(bench, warm_up(level), f"{salt}.warm-up", lambda _: bench.held.beat())
+    phase(bench, launch, f"warm-up C={level.concurrency}")
+    load(bench, warm_up(level), f"{salt}.warm-up", lambda _: bench.held.beat())
     unit = watching.alive()
     if unit is None:  # else whoever serves on that port now may be production again
         return None
@@ -284,7 +230,7 @@ def _level(bench: Bench, launch: Launch, role: Role, watching: Watching, level: 
         requests=len(level.requests),
         purpose=level.purpose,
     )
-    outcome = _load(bench, level, salt, lambda progress: _progress(bench, launch, level, progress))
+    outcome = load(bench, level, salt, lambda progress: _progress(bench, launch, level, progress))
     gpu = tuple(bench.doors.telemetry.between(outcome.started_at, outcome.ended_at))
     measured = figures(level.concurrency, outcome.records, max_failed=bench.workload.max_failed)
     measured, conditions, warnings = watching.end(before, measured, gpu)
@@ -328,10 +274,6 @@ def _progress(bench: Bench, launch: Launch, level: LevelSpec, progress: LoadProg
         tok_s=progress.tok_s,
         watts=mean_watts(bench.doors.telemetry.between(now - WATTS_WINDOW_S, now)),
     )
-
-
-def _phase(bench: Bench, launch: Launch, name: str, elapsed_s: float = 0.0) -> None:
-    bench.tell(events.LaunchPhase, trial=launch.trial, launch=launch.launch, phase=name, elapsed_s=elapsed_s)
 
 
 def _tell_death(bench: Bench, launch: Launch, role: Role, ready: Ready, watching: Watching, served_s: float) -> Failure:

@@ -21,9 +21,10 @@ from orchestrator.core.units import Role, TrialUnit
 from orchestrator.core.workload import LevelSpec
 from orchestrator.errors import HostFault
 from orchestrator.workflow.job import Job
+from orchestrator.workflow.launches import Bench, Launch
 from orchestrator.workflow.lease import stop_if_asked
 from orchestrator.workflow.time_left import TimeLeft
-from orchestrator.workflow.trial import Bench, Ended, Launch, run_launch
+from orchestrator.workflow.trial import Ended, run_launch
 
 IN_A_ROW = 3  # failures of the environment that end a run: what is wrong is the host, not the configs
 
@@ -136,7 +137,7 @@ class Turns:
         if ended.failure is None and ended.alias_of is None:
             done = tuple(level for level in todo if level.key not in ended.left_out)
             if done:
-                paces = (*paces, ended.measuring_s / (self.cost.pass_s * self._share(done)))
+                paces = (*paces, ended.measuring_s / (self.cost.sanity_s + self.cost.pass_s * self._share(done)))
         self.pace = Pace(starts=(*self.pace.starts, ended.start_s), measuring=paces)
 
     def _judge(self, failure: Failure) -> None:
@@ -267,6 +268,7 @@ class Turns:
             unit=self.units[trial.slug],
             levels=todo,
             build=dict(self.builds[trial.engine]),
+            is_reference=trial.is_production,
         )
 
     def _todo(self, slug: str, block: int) -> tuple[LevelSpec, ...]:

@@ -49,7 +49,8 @@ def test_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
           4 configs · 5 launches (1 of production) · 24 levels (8 of production)
           order: shuffled, seed 0
-          about 3 h 11 min: 5 x 15 min to start, 1 h 56 min measuring
+          about 3 h 12 min: 5 x 15 min to start, 1 h 57 min measuring, 45 s of it for
+                whole answers
           assumed: 15 tok/s a stream, a start takes a quarter of startup.timeout
           budget 9 h: fits
           nothing has been touched. Next: tune sweep sweeps/night.yaml
@@ -114,7 +115,7 @@ def test_starts_recorded_here_are_what_a_plan_counts_with(tmp_path: Path, capsys
         store.tell(LaunchReady(**what, seconds=420.0, invocation_id="i", settings=None))
     assert tune(tmp_path, "plan", "sweeps/night.yaml") == 0
     out = capsys.readouterr().out
-    assert "  about 2 h 31 min: 35 min for 5 launches, 1 h 56 min measuring\n" in out
+    assert "  about 2 h 32 min: 35 min for 5 launches, 1 h 57 min measuring, 45 s of it for\n" in out
     assert "  assumed: 15 tok/s a stream, starts as recorded\n" in out
 
 

@@ -73,5 +73,6 @@ def sweep(
         "flags": flags or {},
         "environment": {},
         "workload": workload(),
+        "sanity": 0,  # a few seconds a launch; what they add is a test of its own
     }
     return Sweep(**{**content, **changes})

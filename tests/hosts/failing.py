@@ -20,10 +20,11 @@ from orchestrator.core.start.render import render_unit
 from orchestrator.core.units import Role, TrialUnit
 from orchestrator.core.workload import Lengths, LevelSpec, Prompt, Workload
 from orchestrator.errors import Interrupted
+from orchestrator.workflow.launches import Bench, Launch
 from orchestrator.workflow.lease import Held
 from orchestrator.workflow.switch import Put, restore
 from orchestrator.workflow.telling import Teller
-from orchestrator.workflow.trial import Bench, Ended, Launch, run_launch
+from orchestrator.workflow.trial import Ended, run_launch
 from tests.bed import BedHost
 from tests.hosts.stand_in import ENGINE, PORT, UNIT, entry
 

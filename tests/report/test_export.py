@@ -59,7 +59,8 @@ def test_names_are_the_databases(store: Store) -> None:
     trial = content["trials"][1]
     launch = trial["launches"][0]
     level = launch["levels"][0]
-    assert set(content) - {"trials", "notes", "comparison", "drift", "confirmation"} <= columns["run"]
+    own_words = {"trials", "notes", "comparison", "drift", "confirmation", "sanity"}
+    assert set(content) - own_words <= columns["run"]
     assert set(trial) - {"launches"} <= columns["trial"] | columns["config"]
     assert set(launch) - {"levels"} <= columns["launch"] | columns["build"]
     assert set(level) - {"request_file", "telemetry"} <= columns["level"]

@@ -205,7 +205,6 @@ def test_faults_that_cannot_be_had_are_refused_all_at_once() -> None:
     assert refused.value.faults == (
         "pp8.d0: read slow-tial, did you mean slow-tail?",
         "*: read drift=fast, accepted: percent an hour from 0 on",
-        "pp4: a rehearsal has no text that repeats-token could show in; TUNE_SIM_FAULT has an engine show it",
     )
 
 

@@ -14,6 +14,7 @@ import pytest
 from orchestrator.core import events
 from orchestrator.core.events import RunStarted
 from orchestrator.core.history import figure_columns, figures_of
+from orchestrator.core.judge.sanity import Said
 from orchestrator.errors import InputRefused, StoreFault
 from orchestrator.store import Store
 from tests.store.story import CONFIGS, Story, level_figures, records, resumed, samples, until_killed, whole_night
@@ -459,3 +460,24 @@ def test_the_cards_of_a_host_are_as_the_latest_look_that_knew_them_found_them(st
     assert store.card_memory("k26", "k26", rehearsal=False) == (97280,) * 8
     assert store.card_memory("k26", "k26", rehearsal=True) == ()
     assert store.card_memory("k26", "elsewhere", rehearsal=False) == ()
+
+
+def test_whole_answers_come_back_as_they_were_told(store: Store) -> None:
+    night = list(whole_night(Story()))
+    place = next(at for at, event in enumerate(night) if isinstance(event, events.LaunchReady))
+    ready = night[place]
+    assert isinstance(ready, events.LaunchReady)
+    answers = (
+        Said(prompt="bread", text="Flour, \ufffd 500 g", max_tokens=96, output_tokens=9),
+        Said(prompt="primes", text="", max_tokens=96, output_tokens=None, error="reset"),
+    )
+    checked = events.SanityChecked(
+        run=ready.run, at=ready.at, trial=ready.trial, launch=ready.launch, turn=1, answers=answers
+    )
+    for event in [*night[: place + 1], checked, checked]:
+        store.tell(event)
+
+    (row,) = store.read().sanity
+    assert (row.trial, row.launch, row.turn, row.answers) == (ready.trial, ready.launch, 1, answers)
+    with pytest.raises(StoreFault, match="never started"):
+        store.tell(dataclasses.replace(checked, launch="pp8.d0.l9"))

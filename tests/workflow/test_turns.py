@@ -27,6 +27,7 @@ workload:
   requests-per-stream: 2
 order: as-listed
 reference: none
+sanity: off
 """
 MEMORY = (
     """\

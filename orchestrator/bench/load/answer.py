@@ -23,6 +23,7 @@ _DONE = b"[DONE]"
 _META = b',"meta_info":{'  # in a JSON text its quotes would be escaped: this is always a key
 _TEXT_KEYS = (b'"content":"', b'"reasoning_content":"', b'"text":"')
 MAX_ERROR = 300  # characters kept of what a server says went wrong
+MAX_TEXT = 16384  # characters kept of an answer's text
 
 
 class Answer:
@@ -52,6 +53,11 @@ class Answer:
         self.error: str | None = None
         self._before = b""  # a token event's bytes up to its text, and after it: see `_same_but_for_text`
         self._after = b""
+
+    @property
+    def text(self) -> str | None:
+        """What it says; None: nobody asked (``WordedAnswer`` knows)."""
+        return None
 
     @property
     def is_whole(self) -> bool:
@@ -170,6 +176,50 @@ def _without_text(data: bytes) -> Any:
         return json.loads(b"{" + data[at + 1 :])
     except ValueError:
         return None
+
+
+class WordedAnswer(Answer):
+    """An answer whose text is kept, reasoning and content in the order they come, up to ``MAX_TEXT`` characters.
+
+    Every event is decoded, so it is for answers that are read and not timed. Bytes that are no UTF-8 become U+FFFD.
+    """
+
+    __slots__ = ("_kept", "_pieces")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pieces: list[str] = []
+        self._kept = 0
+
+    @property
+    def text(self) -> str:
+        """What has come so far."""
+        return "".join(self._pieces)
+
+    def event(self, data: bytes, stamp: float) -> None:
+        """Take the data of one event that arrived at ``stamp``, and keep its words."""
+        if data == _DONE:
+            self.done = True
+            return
+        readable = data.decode("utf-8", "replace").encode()
+        self._decode(readable, stamp)
+        if self.error is None and b'"choices"' in readable:
+            self._keep(json.loads(readable))
+
+    def _keep(self, event: dict[str, Any]) -> None:
+        choices = event.get("choices")
+        for choice in choices[:1] if isinstance(choices, list) else ():
+            said = _words(choice)[: MAX_TEXT - self._kept] if isinstance(choice, dict) else ""
+            self._pieces.append(said)
+            self._kept += len(said)
+
+
+def _words(choice: dict[str, Any]) -> str:
+    delta = choice.get("delta")
+    if not isinstance(delta, dict):
+        return str(choice.get("text") or "")
+    reasoning = delta.get("reasoning_content") or delta.get("reasoning") or ""
+    return f"{reasoning}{delta.get('content') or ''}"
 
 
 def error_text(reply: object) -> str:

@@ -6,7 +6,7 @@ import json
 from array import array
 from time import monotonic
 
-from orchestrator.bench.load.answer import Answer, error_text
+from orchestrator.bench.load.answer import Answer, WordedAnswer, error_text
 from orchestrator.bench.load.wire import EventStream, Framing, Unreadable
 from orchestrator.core.results import RequestRecord
 from orchestrator.core.workload import RequestSpec
@@ -51,7 +51,7 @@ class Exchange:
         "wire",
     )
 
-    def __init__(self, request: RequestSpec, wire: bytes) -> None:
+    def __init__(self, request: RequestSpec, wire: bytes, *, keep_text: bool = False) -> None:
         self.request = request
         self.wire = wire
         self.due = 0.0  # when it should have been sent
@@ -64,7 +64,7 @@ class Exchange:
         self.is_resent = False  # a kept connection turned out to be closed; sent once more on a new one
         self.is_set_aside = False  # waits to be decoded
         self.framing = Framing()
-        self.answer = Answer()
+        self.answer = WordedAnswer() if keep_text else Answer()
         self._events = EventStream()
         self._can_wait = False  # chunked: most reads need no look
         self._reads: list[bytes] = []  # as they came, but for those whose framing is stripped
@@ -186,6 +186,7 @@ class Exchange:
             connect_s=self.connect_s,
             status=self.framing.status,
             error=self.error,
+            text=answer.text,
         )
 
     @property

@@ -67,7 +67,9 @@ class Level:
 
     def __init__(self, spec: LoadSpec, poller: Poller, on_progress: Callable[[Progress], None]) -> None:
         level = spec.level
-        self.exchanges = [Exchange(request, request_bytes(spec, request)) for request in level.requests]
+        self.exchanges = [
+            Exchange(request, request_bytes(spec, request), keep_text=level.keep_text) for request in level.requests
+        ]
         self.tally = Tally()
         self.lag = Lag()
         self.heartbeat = Heartbeat(poller)

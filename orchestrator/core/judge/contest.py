@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from orchestrator.core.history import RunHistory, figures_of
 from orchestrator.core.judge.confirm import LAUNCH_NOISE, Confirmation, Contest, Rules, confirm, fixed
-from orchestrator.core.judge.standing import Throughput, intent, objective_point
+from orchestrator.core.judge.standing import Throughput, barred, intent, objective_point
 from orchestrator.core.judge.stats import mean
 from orchestrator.core.judge.variance import Noise, noise
 from orchestrator.core.plan.fresh import block_of
@@ -53,11 +53,14 @@ def reference_of(wants: bool, same_as_production: Collection[str]) -> str | None
     return (min(same_as_production) if same_as_production else PRODUCTION) if wants else None
 
 
-def contest(question: Question, levels: Iterable[Seen], failed: Collection[str] = ()) -> Contest:
-    """The contest as far as it was fought. ``failed``: configs whose last launch failed."""
+def contest(
+    question: Question, levels: Iterable[Seen], failed: Collection[str] = (), excluded: Collection[str] = ()
+) -> Contest:
+    """The contest as far as it was fought. ``failed``: configs whose last launch failed; ``excluded``: those that take
+    no part however fast they are."""
     values: dict[str, dict[int, list[float]]] = {}
-    broken: dict[str, int] = {}
     reference = question.reference
+    broken = dict.fromkeys((name for name in excluded if name != reference), 0)
     seen = [replace_production(level, reference) for level in levels]
     for level in seen:
         block = block_of(question.repeats, level.repeat)
@@ -80,6 +83,7 @@ def contest(question: Question, levels: Iterable[Seen], failed: Collection[str] 
         fresh={
             name: {block: mean(found) for block, found in sorted(blocks.items()) if block > 0 and found}
             for name, blocks in values.items()
+            if name == reference or name not in excluded
         },
         reference=reference,
         left=left,
@@ -177,4 +181,4 @@ def confirmation(history: RunHistory) -> Confirmation | None:
     question = question_of(history)
     if question is None or question.rules is None:
         return None
-    return confirm(contest(question, levels_of(history), failed_of(history)), question.rules)
+    return confirm(contest(question, levels_of(history), failed_of(history), barred(history)), question.rules)

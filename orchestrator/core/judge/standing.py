@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from orchestrator.core.history import LevelRow, RunHistory, RunRow, TrialHistory
+from orchestrator.core.history import LevelRow, RunHistory, RunRow, SanityRow, TrialHistory
+from orchestrator.core.judge.sanity import Sanity, judge
 
 Throughput = Literal["steady_tok_s", "whole_tok_s"]
 
@@ -137,6 +138,32 @@ def reference(history: RunHistory) -> TrialHistory | None:
     return None
 
 
+def sanity(history: RunHistory) -> tuple[tuple[SanityRow, Sanity], ...]:
+    """Every pass of whole answers, against those of production, else of the config equal to it."""
+    source = answers_of_reference(history)
+    reference = [row.answers for row in source]
+    return tuple((row, judge(row.answers, reference, is_reference=row in source)) for row in history.sanity)
+
+
+def answers_of_reference(history: RunHistory) -> tuple[SanityRow, ...]:
+    """The passes of whole answers that others are compared with, in their order."""
+    production = [trial.trial.trial for trial in history.trials if trial.trial.role == "production"]
+    whole = [row for row in history.sanity if any(answer.error is None for answer in row.answers)]
+    for name in (*production, *sorted(intent(history.run).same_as_production)):
+        found = tuple(row for row in whole if row.trial == name)
+        if found:
+            return found
+    return ()
+
+
+def barred(history: RunHistory) -> dict[str, tuple[str, ...]]:
+    """Configs that cannot win, whatever their figures are, and why: their answers are broken."""
+    why: dict[str, dict[str, None]] = {}
+    for row, found in sanity(history):
+        why.setdefault(row.trial, {}).update(dict.fromkeys(found.barred))
+    return {trial: tuple(reasons) for trial, reasons in why.items() if reasons}
+
+
 def objective_point(history: RunHistory) -> Point | None:
     """Where configs are compared: the sweep's objective, else the highest load point; None when there is none."""
     known = points(history)
@@ -162,12 +189,14 @@ def ranked(history: RunHistory) -> tuple[TrialHistory, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Highest:
-    """The highest config at ``point``, the one behind it, and those left out by a limit (with limit and value)."""
+    """The highest config at ``point``, the one behind it, and those left out: by a limit (with limit and value), or
+    barred by what they answer."""
 
     point: Point
     trial: TrialHistory | None
     behind: TrialHistory | None
     over_limit: tuple[tuple[str, str, float | None], ...]
+    barred: tuple[str, ...] = ()
 
 
 def highest(history: RunHistory) -> Highest | None:
@@ -175,7 +204,7 @@ def highest(history: RunHistory) -> Highest | None:
     at = objective_point(history)
     if at is None:
         return None
-    meant = intent(history.run)
+    meant, out = intent(history.run), barred(history)
     over: list[tuple[str, str, float | None]] = []
     standing: list[TrialHistory] = []
     for trial in ranked(history):
@@ -184,11 +213,11 @@ def highest(history: RunHistory) -> Highest | None:
             continue
         broken = [(trial.trial.trial, *limit) for limit in _broken(seen, meant.limits)]
         over += broken
-        if not broken:
+        if not broken and trial.trial.trial not in out:
             standing.append(trial)
     standing.sort(key=_falling(at, meant.maximize))
     first, second = [*standing, None, None][:2]
-    return Highest(point=at, trial=first, behind=second, over_limit=tuple(over))
+    return Highest(point=at, trial=first, behind=second, over_limit=tuple(over), barred=tuple(out))
 
 
 def _falling(at: Point, maximize: Throughput) -> Callable[[TrialHistory], float]:

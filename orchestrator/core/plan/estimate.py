@@ -14,12 +14,14 @@ from statistics import median
 
 from orchestrator.core.config import Config
 from orchestrator.core.load.levels import levels, say_ok, warm_up
+from orchestrator.core.load.whole import whole_answers
 from orchestrator.core.plan.fresh import objective_concurrency
 from orchestrator.core.sweep import Budget, Sweep
 from orchestrator.core.workload import LevelSpec, Workload
 
 STREAM_TOK_S = 15.0  # of one stream, over levels from 1 to 32: what a trillion-parameter MoE over PCIe makes, about
 WRAPPING_TOKENS = 24  # assumed: what nonce and chat template add to a prompt
+REFERENCE_PASSES = 3  # of whole answers: two before the first stop, for it must agree with itself, one at the end
 START_SHARE = 0.25  # of startup.timeout: the start that is assumed while none was recorded
 
 
@@ -56,6 +58,7 @@ class Estimate:
     usual_start_s: float
     is_recorded: bool  # usual_start_s was seen on this service, not assumed
     fresh_s: float = 0.0  # one launch that confirms, at the objective's load point; how many is not known before
+    sanity_s: float = 0.0  # whole answers of every launch: part of measure_s
     stream_tok_s: float = STREAM_TOK_S
 
     @property
@@ -100,8 +103,11 @@ class Cost:
         self._pass_s = pass_seconds(sweep.workload, sweep.repeats.per_level)
         at = objective_concurrency(sweep)
         self._fresh_pass_s = pass_seconds(replace(sweep.workload, concurrency=(at,)), sweep.repeats.per_level)
+        self._sanity_s = _seconds(whole_answers(sweep.workload, sweep.sanity), STREAM_TOK_S) if sweep.sanity else 0.0
         self._restore_s = self._start_s(production)
-        self._reference_s = 2 * self._pass_s if sweep.reference == "production" else 0.0
+        measures = sweep.reference == "production"
+        self._closing_reference_s = self._pass_s + self._sanity_s if measures else 0.0
+        self._reference_s = 2 * self._pass_s + REFERENCE_PASSES * self._sanity_s if measures else 0.0
 
     def _start_s(self, config: Config) -> float:
         recorded = self._recorded.of(config)
@@ -117,9 +123,15 @@ class Cost:
         """Measuring all levels of one launch."""
         return self._pass_s
 
+    @property
+    def sanity_s(self) -> float:
+        """Whole answers, once per launch."""
+        return self._sanity_s
+
     def launch_s(self, config: Config, share: float, pace: Pace) -> float:
         """One more launch of a config with ``share`` of its levels (1.0: all), at the pace of this run."""
-        return self._next_start_s(config, pace) + share * self._pass_s * max(pace.measuring, default=1.0)
+        measuring = self._sanity_s + share * self._pass_s
+        return self._next_start_s(config, pace) + measuring * max(pace.measuring, default=1.0)
 
     def level_s(self, level: LevelSpec, pace: Pace) -> float:
         """One level with its warm-up, at the pace of this run."""
@@ -128,7 +140,7 @@ class Cost:
 
     def closing_s(self, pace: Pace) -> float:
         """What must follow the last launch: production started again and, as the reference, measured again."""
-        reference = self._reference_s / 2 * max(pace.measuring, default=1.0)
+        reference = self._closing_reference_s * max(pace.measuring, default=1.0)
         return self._next_start_s(self._production, pace) + reference
 
     def _next_start_s(self, config: Config, pace: Pace) -> float:
@@ -140,7 +152,7 @@ class Cost:
 
     def once(self, config: Config) -> float:
         """One launch of one config with its levels."""
-        return self._start_s(config) + self._pass_s
+        return self._start_s(config) + self._sanity_s + self._pass_s
 
     @property
     def rounds(self) -> int:
@@ -150,13 +162,15 @@ class Cost:
     def estimate(self, configs: Sequence[Config]) -> Estimate:
         """The whole of it for these configs."""
         recorded = self._recorded.usual_s
+        asked = len(configs) * self._launches + (REFERENCE_PASSES if self._reference_s else 0)
         usual = self._assumed_s if recorded is None else recorded
         return Estimate(
             start_s=sum(self._launches * self._start_s(config) for config in configs) + self._restore_s,
-            measure_s=len(configs) * self._launches * self._pass_s + self._reference_s,
+            measure_s=len(configs) * self._launches * (self._sanity_s + self._pass_s) + self._reference_s,
+            sanity_s=asked * self._sanity_s,
             usual_start_s=usual,
             is_recorded=recorded is not None,
-            fresh_s=usual + self._fresh_pass_s,
+            fresh_s=usual + self._sanity_s + self._fresh_pass_s,
         )
 
 

@@ -107,6 +107,7 @@ class Plan:
     natural_lengths: bool = False  # every answer as long as the model likes: no two levels ask for the same
     reference: Literal["production", "none"] = "production"
     repeats: Repeats = field(default_factory=Repeats)
+    sanity: int = 0  # whole answers at once, once per launch
 
     @property
     def launchable(self) -> tuple[PlannedTrial, ...]:
@@ -229,6 +230,7 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
         natural_lengths=sweep.workload.lengths.kind == "natural",
         reference=sweep.reference,
         repeats=sweep.repeats,
+        sanity=sweep.sanity,
     )
 
 
