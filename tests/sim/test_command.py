@@ -86,3 +86,15 @@ def test_the_original_run_is_reproduced() -> None:
     assert len(lines) == 10
     assert sum("not run" in line for line in lines) == 2
     assert "too far" not in answer.stdout
+
+
+def test_the_original_run_tells_nothing_and_the_experiment_is_named() -> None:
+    script = ROOT / "benchmarks/original_judged.py"
+    answer = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    rows = [line.split() for line in answer.stdout.splitlines() if line.strip()[:1].isdigit()]
+    assert [row[0] for row in rows] == ["1", "4", "8", "16", "32"]
+    assert [" ".join(row[-2:]) for row in rows] == ["cannot tell"] * 3 + ["no comparison"] * 2
+    assert "the same paired lengths for both, cuda-graph on, pp-async-batch-depth 0 and 8" in answer.stdout
+    assert "CONSTRUCTED, not measured" in answer.stdout
+    assert "holds in both: no" in answer.stdout
