@@ -60,7 +60,7 @@ def real_doors(entry: ServiceEntry, state: Path) -> Iterator[Doors]:
         engine = HttpEngine(url, api_key=keys.get("api-key"), admin_key=keys.get("admin-api-key"))
         stack.callback(engine.close)
         yield Doors(
-            service=_service(entry, host, state, clock, secrets.files(entry, values)),
+            service=_service(entry, host, state, clock, values),
             engine=engine,
             load=ProcessLoad(url, clock, api_key=keys.get("api-key"), self_check=ceiling_events_s),
             telemetry=NvidiaTelemetry(host, clock),
@@ -93,14 +93,15 @@ def _silently(_kind: type[BaseException] | None, error: BaseException | None, _t
         error = error.__cause__ or error.__context__
 
 
-def _service(entry: ServiceEntry, host: Host, state: Path, clock: Clock, files: Mapping[str, str]) -> Service:
+def _service(entry: ServiceEntry, host: Host, state: Path, clock: Clock, values: Mapping[str, str]) -> Service:
     if entry.host.manager == "process":
         from orchestrator.hosts.process import ProcessService  # noqa: PLC0415
 
-        return ProcessService(entry, state / "process", owner=owner(), clock=clock)
+        hidden = secrets.variables(entry, values)
+        return ProcessService(entry, state / "process", owner=owner(), clock=clock, secrets=hidden)
     from orchestrator.hosts.systemd import SystemdService  # noqa: PLC0415
 
-    return SystemdService(host, entry, owner=owner(), clock=clock, secrets=files)
+    return SystemdService(host, entry, owner=owner(), clock=clock, secrets=secrets.files(entry, values))
 
 
 def _reach(entry: ServiceEntry, host: Host, stack: ExitStack) -> str:

@@ -3,6 +3,8 @@
 Variables come from an ``EnvironmentFile=``, flags from a ``--config`` file (all versions of SGLang take one; the
 command line wins over it) that systemd hands to the unit's user as a credential. Both files are root's alone, lie
 below ``/run`` and go with the trial. The unit's text and argv name the files and never hold a value.
+
+An engine that is a child process gets its variables through a pipe, and nothing of them lies on a disk.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ Anything = TypeVar("Anything")
 
 def unit_lines(entry: ServiceEntry) -> tuple[str, ...]:
     """The lines of [Service] that give a trial its secrets; none for a service without."""
+    if entry.host.manager == "process":
+        return ()
     folder, lines = f"{_FOLDER}/{entry.name}", []
     if any(secret.flag is None for secret in entry.secrets):
         lines.append(f"EnvironmentFile={folder}/{VARIABLES}")
@@ -56,14 +60,20 @@ def files(entry: ServiceEntry, values: Mapping[str, str]) -> dict[str, str]:
     return made
 
 
+def variables(entry: ServiceEntry, values: Mapping[str, str]) -> dict[str, str]:
+    """The secrets that are environment variables of the engine, by name."""
+    return {secret.name: values[secret.name] for secret in entry.secrets if secret.flag is None}
+
+
 def obstacles(entry: ServiceEntry) -> tuple[str, ...]:
     """Why the secrets of a service could not be given to its trials, in sentences."""
     if not entry.secrets:
         return ()
-    names = ", ".join(secret.name for secret in entry.secrets)
-    if entry.host.manager == "process":
-        return (f"secrets ({names}) are given to units of systemd only, and {entry.host.name} has manager: process",)
-    if "config" in entry.flags and config_words(entry):
+    names = ", ".join(secret.name for secret in entry.secrets if secret.flag is not None)
+    if names and entry.host.manager == "process":
+        host = entry.host.name
+        return (f"secrets ({names}) of flags are given to units of systemd only, and {host} has manager: process",)
+    if names and "config" in entry.flags:
         return (f"secrets ({names}) of flags go into a --config file, and SGLang takes one: flags has config already",)
     return ()
 

@@ -6,6 +6,7 @@ the InvocationID.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -78,8 +79,12 @@ class Launches:
             return []
         return descendants(state.supervisor.pid) if state.supervisor.is_alive else _session(state)
 
-    def spawn(self, unit: Mapping[str, Any]) -> str:
-        """Start ``unit`` (the content of unit.json) under a supervisor; returns the InvocationID."""
+    def spawn(self, unit: Mapping[str, Any], hidden: Mapping[str, str]) -> str:
+        """Start ``unit`` (the content of unit.json) under a supervisor; returns the InvocationID.
+
+        ``hidden``: secret variables of the engine. They go through a pipe, so that no file, argv or environment but the
+        engine's own ever holds them.
+        """
         self._forget_old_launches()
         invocation = secrets.token_hex(16)
         launch = self.folder / "launches" / invocation
@@ -97,7 +102,7 @@ class Launches:
         with said.open("wb") as log:
             done = subprocess.run(
                 [sys.executable, "-P", "-m", "orchestrator.hosts.supervise", str(launch)],
-                stdin=subprocess.DEVNULL,
+                input=json.dumps(hidden).encode(),
                 stdout=log,
                 stderr=log,
                 cwd="/",

@@ -46,9 +46,21 @@ AFTERMATH_S = 20.0  # for each of its questions
 
 
 class ProcessService:
-    """Satisfies ``core.ports.Service`` for ``manager: process``. State lies in ``state_folder/SERVICE``."""
+    """Satisfies ``core.ports.Service`` for ``manager: process``. State lies in ``state_folder/SERVICE``.
 
-    def __init__(self, entry: ServiceEntry, state_folder: Path, *, owner: str, clock: Clock) -> None:
+    ``secrets``: variables that trials get and that are written nowhere.
+    """
+
+    def __init__(
+        self,
+        entry: ServiceEntry,
+        state_folder: Path,
+        *,
+        owner: str,
+        clock: Clock,
+        secrets: Mapping[str, str] | None = None,
+    ) -> None:
+        self._secrets = secrets or {}
         self._entry = entry
         self._folder = state_folder.absolute() / entry.name
         self._owner = owner
@@ -169,7 +181,7 @@ class ProcessService:
             if unit is None:
                 raise HostFault(f"{self._entry.trial_unit} is not installed")
             helper.make_temporary(str(self._folder), record)
-            return self._launches.spawn(unit)
+            return self._launches.spawn(unit, self._secrets)
 
     def stop(self, lease: Lease, role: Role, *, deadline_s: float) -> None:
         """SIGTERM to the main process, SIGKILL to all that is left at the deadline; returns when nothing is."""

@@ -9,7 +9,8 @@ It is also the dead man's switch: it reads the host record once a second, and en
 record any more or its deadline has passed.
 
 In LAUNCH_FOLDER: ``order.json`` what to run (written before), ``state.json`` what became of it (replaced whole),
-``log`` what the engine prints, ``stop.json`` by when it has to end (written before SIGTERM to this program).
+``log`` what the engine prints, ``stop.json`` by when it has to end (written before SIGTERM to this program). Secret
+variables of the engine come on standard input, as a JSON object, and are written nowhere.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -103,12 +104,12 @@ def descendants(top: int) -> list[int]:
 class Supervisor:
     """One launch from its start to the end of its last process."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, hidden: Mapping[str, str]) -> None:
         order = json.loads((folder / "order.json").read_text())
         self._folder = folder
         self._record_folder: str = order["record_folder"]
         self._argv: list[str] = order["argv"]
-        self._environment: dict[str, str] = order["environment"]
+        self._environment: dict[str, str] = {**order["environment"], **hidden}
         self._working_directory: str = order["working_directory"]
         self._deadline: float | None = None  # monotonic; set once the engine has to end
         self._settle = False
@@ -265,14 +266,14 @@ def _prctl(option: int, value: int) -> None:
 def main() -> int:
     """Go into the background and supervise; returns 0 in front once the engine was started."""
     os.umask(0o077)
-    folder = Path(sys.argv[1])
+    folder, hidden = Path(sys.argv[1]), json.load(sys.stdin)
     is_started, started = os.pipe()
     if os.fork() > 0:
         os.close(started)
         return 0 if os.read(is_started, 1) else 1
     os.close(is_started)
     os.setsid()
-    Supervisor(folder).run(started)
+    Supervisor(folder, hidden).run(started)
     return 0
 
 

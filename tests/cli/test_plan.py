@@ -175,12 +175,13 @@ def test_render_of_a_slug_that_is_none(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_service_whose_secrets_cannot_be_delivered_is_planned_but_said_to_be_blocked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    inventory = changed(INVENTORY, "port: 30000", "port: 30000\n    secrets: {HF_TOKEN: {env: HF_TOKEN}}")
+    secrets = "secrets: {HF_TOKEN: {env: HF_TOKEN}, KEY: {env: KEY, flag: api-key}}"
+    inventory = changed(INVENTORY, "port: 30000", f"port: 30000\n    {secrets}")
     inventory = changed(inventory, "box: {gpus", "box: {connection: local, manager: process, gpus")
     write_project(tmp_path, inventory=inventory, sweep=NIGHT)
     assert tune(tmp_path, "plan", "sweeps/night.yaml") == 0
     out = capsys.readouterr().out
-    assert "cannot run: secrets (HF_TOKEN) are given to units of systemd only" in out
+    assert "cannot run: secrets (KEY) of flags are given to units of systemd only" in out
     assert out.endswith("  nothing has been touched\n")
 
 

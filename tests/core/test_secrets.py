@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +12,7 @@ import pytest
 from orchestrator.core.adopt.expand import read_environment
 from orchestrator.core.events import LaunchFailed
 from orchestrator.core.inventory import HostEntry, SecretRef, ServiceEntry
-from orchestrator.core.secrets import SHOWN, Redactor, check, config_words, files, unit_lines
+from orchestrator.core.secrets import SHOWN, Redactor, check, config_words, files, obstacles, unit_lines, variables
 from orchestrator.errors import HostFault, InputRefused
 
 NASTY = 'sk-Dist"in\\ct$ive`7f3c 100%'
@@ -28,6 +29,14 @@ def entry(*secrets: SecretRef) -> ServiceEntry:
 
 def test_a_service_without_secrets_has_nothing_of_it() -> None:
     assert (unit_lines(entry()), config_words(entry()), files(entry(), {})) == ((), (), {})
+
+
+def test_a_child_process_has_variables_and_nothing_that_systemd_would_have_to_read() -> None:
+    child = replace(entry(TOKEN), host=HostEntry(name="h", manager="process"))
+    assert (unit_lines(child), config_words(child), obstacles(child)) == ((), (), ())
+    assert variables(child, {"HF_TOKEN": NASTY}) == {"HF_TOKEN": NASTY}
+    (why,) = obstacles(replace(child, secrets=(TOKEN, KEY)))
+    assert why == "secrets (KEY) of flags are given to units of systemd only, and h has manager: process"
 
 
 def test_files_hold_the_values_as_their_readers_take_them() -> None:

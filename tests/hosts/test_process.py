@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from textwrap import dedent
 
@@ -474,3 +475,53 @@ def test_the_survey_asks_the_engines_own_python(state: Path) -> None:
     assert not survey.production.is_running
     assert survey.engine_version is None  # this environment holds no sglang
     assert survey.facts["kernel"] == os.uname().release
+
+
+NEVER_TOLD = "sk-a value nobody's file holds"
+WAIT_FOR_END = """
+    import os, sys, time
+    child = os.fork()
+    print("has it" if os.environ["TOKEN"].startswith("sk-") else "has it not")
+    time.sleep(60)
+"""
+
+
+def processes_with(what: str, secret: str) -> set[int]:
+    """Processes whose /proc/PID/WHAT holds the value."""
+    found = set()
+    for path in Path("/proc").glob(f"[0-9]*/{what}"):
+        with suppress(OSError):
+            found |= {int(path.parent.name)} if secret.encode() in path.read_bytes() else set()
+    return found
+
+
+def test_a_secret_variable_is_the_engines_alone(state: Path) -> None:
+    """In no file of the state or of /dev/shm, in no argv, in no environment but the engine's, also after kill -9."""
+    service = ProcessService(
+        entry_on(free_port()), state, owner="ann@box", clock=RealClock(), secrets={"TOKEN": NEVER_TOLD}
+    )
+    started(service, unit(WAIT_FOR_END))
+    seen = until(service, said("has it"))
+    assert any("has it" in line and "not" not in line for line in seen.lines)
+    supervisor = json.loads(next(state.glob("*/launches/*/state.json")).read_text())["supervisor"]["pid"]
+    engine = set(descendants(supervisor))
+    assert len(engine) == 2
+    assert processes_with("environ", NEVER_TOLD) == engine
+    assert processes_with("cmdline", NEVER_TOLD) == set()
+
+    def is_written() -> list[Path]:
+        new = [*state.rglob("*"), *Path("/dev/shm").glob("*")]
+        return [path for path in new if path.is_file() and NEVER_TOLD.encode() in path.read_bytes()]
+
+    assert is_written() == []
+    os.kill(supervisor, signal.SIGKILL)
+    until(service, is_over)
+    assert is_written() == []
+    again = service.take(run="r1", purpose="a resume", ttl_s=60)
+    assert again.restored_first
+    service.install(again, unit(WAIT_FOR_END))
+    service.start(again, "trial")
+    until(service, said("has it"))
+    service.stop(again, "trial", deadline_s=5)
+    assert processes_with("environ", NEVER_TOLD) == set()
+    assert is_written() == []

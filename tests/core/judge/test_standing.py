@@ -54,6 +54,20 @@ def test_a_mean_goes_over_launches_and_is_absent_as_soon_as_one_level_lacks_the_
     )
 
 
+def test_an_invalid_level_cannot_win_whatever_it_says() -> None:
+    """Figures may stand beside the reason; they are no reading."""
+    fast = trial("d8", launch("d8", 1, level("d8", "d8.l1", 8, 999.0, state="invalid", ttft_p95_s=0.1)))
+    history = night(fast, measured("d0", 100.0))
+    found = highest(history)
+    assert found is not None
+    assert found.trial is not None
+    assert (found.trial.trial.trial, found.behind) == ("d0", None)
+    assert names(history) == ["d0", "d8"]
+    alone = highest(night(fast))
+    assert alone is not None
+    assert alone.trial is None
+
+
 def test_what_was_not_measured_says_what_it_was_instead() -> None:
     odd = trial("d0", launch("d0", 1, level("d0", "d0.l1", 8, state="invalid"), level("d0", "d0.l1", 1)))
     assert reading(odd, AT8).state == "invalid"
