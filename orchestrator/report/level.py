@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from orchestrator.core.clean import clean
 from orchestrator.core.judge.figures import original_line
 from orchestrator.core.ports import LoadProgress
-from orchestrator.core.results import LevelFigures
+from orchestrator.core.results import LevelFigures, Spread
 from orchestrator.core.workload import Workload
 from orchestrator.report.text import count, folded, listed, rate, seconds
 
@@ -48,16 +48,22 @@ def figure_words(found: LevelFigures) -> list[str]:
     """Its figures, each with its unit; what is absent is left out. The first wave stands apart where others follow."""
     parts = [f"steady={rate(found.steady_tok_s)} tok/s" if found.steady_tok_s is not None else "no steady window"]
     if found.ttft is not None:
-        parts.append(f"ttft p50={seconds(found.ttft.p50)} p95={seconds(found.ttft.p95)} s")
+        parts.append(f"ttft p50={seconds(found.ttft.p50)} p95={seconds(found.ttft.p95)} s{few(found.ttft, 95)}")
     if found.first_wave_ttft is not None and found.requests > found.concurrency:
         parts.append(f"first wave p50={seconds(found.first_wave_ttft.p50)} s")
     if found.tpot is not None:
-        parts.append(f"tpot p50={1000 * found.tpot.p50:.1f} p95={1000 * found.tpot.p95:.1f} ms")
+        p50, p95 = 1000 * found.tpot.p50, 1000 * found.tpot.p95
+        parts.append(f"tpot p50={p50:.1f} p95={p95:.1f} ms{few(found.tpot, 95)}")
     if found.gaps is not None:
-        parts.append(f"gap p99={1000 * found.gaps.p99:.1f} ms")
+        parts.append(f"gap p99={1000 * found.gaps.p99:.1f} ms{few(found.gaps, 99)}")
     if found.held_concurrency is not None:
         parts.append(f"held {found.held_concurrency:.1f} of {found.concurrency}")
     return [*parts, answers_words(found)]
+
+
+def few(spread: Spread, percentile: int) -> str:
+    """`` of 31`` behind a percentile of so few values that the largest of them alone stands for it; else nothing."""
+    return f" of {spread.count}" if spread.count * (100 - percentile) < 100 else ""
 
 
 def client_words(client: Mapping[str, float]) -> list[str]:

@@ -3,11 +3,13 @@
 import dataclasses
 from dataclasses import replace
 
+import pytest
+
 from orchestrator.core.load.prompts import PROMPTS
 from orchestrator.core.ports import LoadProgress
 from orchestrator.core.results import LevelFigures, Spread
 from orchestrator.core.workload import Lengths, Workload
-from orchestrator.report.level import bench_head, figure_words, level_lines, progress_line
+from orchestrator.report.level import bench_head, few, figure_words, level_lines, progress_line
 
 SHORT = Spread(mean=0.05, p50=0.04, p95=0.0625, p99=0.08, count=9)
 LONG = Spread(mean=1.2, p50=1.125, p95=2.5, p99=3.0, count=9)
@@ -34,13 +36,20 @@ def figures(*, requests: int = 12, waves: Spread | None = LONG, steady: float | 
 def test_several_waves() -> None:
     assert figure_words(figures()) == [
         "steady=93.4 tok/s",
-        "ttft p50=1.12 p95=2.50 s",
+        "ttft p50=1.12 p95=2.50 s of 9",
         "first wave p50=1.12 s",
-        "tpot p50=40.0 p95=62.5 ms",
-        "gap p99=80.0 ms",
+        "tpot p50=40.0 p95=62.5 ms of 9",
+        "gap p99=80.0 ms of 9",
         "held 3.8 of 4",
         "11 of 12 answers as asked (1 short)",
     ]
+
+
+@pytest.mark.parametrize(("count", "p95", "p99"), [(1, " of 1", " of 1"), (19, " of 19", " of 19"), (20, "", " of 20")])
+def test_a_percentile_of_few_values_says_of_how_many(count: int, p95: str, p99: str) -> None:
+    spread = replace(SHORT, count=count)
+    assert (few(spread, 95), few(spread, 99)) == (p95, p99)
+    assert (few(replace(SHORT, count=99), 99), few(replace(SHORT, count=100), 99)) == (" of 99", "")
 
 
 def test_a_single_wave_is_not_said_twice() -> None:

@@ -37,21 +37,21 @@ def test_a_config_that_was_cut_and_resumed(history: RunHistory) -> None:
           launch         pp8.d8.l1, ready after 412 s: load 371 · graphs 33 · warm-up 8
           build          engine 0.5.23 · driver 570.124
             C=1: agg=34.1 tok/s wall=175.3s avg=2989 tok/req
-                steady=34.6 tok/s · ttft p50=0.800 p95=1.50 s · first wave p50=0.800 s
-                tpot p50=40.0 p95=50.0 ms · held 0.9 of 1 · 2 of 2 answers as asked
-                90 W/GPU · util 97 %
+                steady=34.6 tok/s · ttft p50=0.800 p95=1.50 s of 1
+                first wave p50=0.800 s · tpot p50=40.0 p95=50.0 ms of 1 · held 0.9 of 1
+                2 of 2 answers as asked · 90 W/GPU · util 97 %
             C=8: agg=81.7 tok/s wall=585.4s avg=2989 tok/req
-                steady=93.4 tok/s · ttft p50=0.800 p95=1.50 s · first wave p50=0.800 s
-                tpot p50=40.0 p95=50.0 ms · held 7.2 of 8 · 16 of 16 answers as asked
-                120 W/GPU · util 97 %
+                steady=93.4 tok/s · ttft p50=0.800 p95=1.50 s of 8
+                first wave p50=0.800 s · tpot p50=40.0 p95=50.0 ms of 8 · held 7.2 of 8
+                16 of 16 answers as asked · 120 W/GPU · util 97 %
             C=16: interrupted
 
           launch         pp8.d8.l2, ready after 412 s: load 371 · graphs 33 · warm-up 8
           build          engine 0.5.23 · driver 570.124
             C=16: agg=156.4 tok/s wall=611.6s avg=2989 tok/req
-                steady=162 tok/s · ttft p50=0.800 p95=1.50 s · first wave p50=0.800 s
-                tpot p50=40.0 p95=50.0 ms · held 14.4 of 16 · 32 of 32 answers as asked
-                150 W/GPU · util 97 %
+                steady=162 tok/s · ttft p50=0.800 p95=1.50 s of 16
+                first wave p50=0.800 s · tpot p50=40.0 p95=50.0 ms of 16
+                held 14.4 of 16 · 32 of 32 answers as asked · 150 W/GPU · util 97 %
             C=32: agg=248.1 tok/s wall=771.0s avg=2989 tok/req
                 steady=262 tok/s · ttft p50=0.800 p95=1.50 s · first wave p50=0.800 s
                 tpot p50=40.0 p95=50.0 ms · held 28.8 of 32 · 64 of 64 answers as asked
