@@ -68,3 +68,24 @@ def test_after_kill_9_a_resume_loses_and_doubles_nothing(line: Line, going: list
     assert (line.show()["run"], line.show()["state"]) == (run_id, "done")
     assert "ready again" in again.stdout
     assert line.host.attempt(f"systemctl is-active {TRIAL}").stdout.strip() != "active"
+
+
+def test_only_one_goes_on_and_never_on_another_build(line: Line, going: list[Going]) -> None:
+    killed(line, going, f"{D0} C=1: agg=")
+    first = line.start("sweep", "sweeps/three.yaml", "--resume", "--yes")
+    going.append(first)
+    first.until("resumed")
+    beside = line.tune("sweep", "sweeps/three.yaml", "--resume", "--yes", check=7)
+    assert "is still going on (pid " in beside.stderr
+    first.until(f"{D0}: weights")
+    first.signal(signal.SIGINT)
+    assert first.wait() == 130
+
+    smi = line.host.sh("readlink /usr/local/bin/nvidia-smi").strip()
+    line.host.sh("rm /usr/local/bin/nvidia-smi")
+    old = line.host.sh(f"{smi} --query-gpu=driver_version --format=csv,noheader").split()[0]
+    line.host.write("/usr/local/bin/nvidia-smi", f'#!/bin/sh\n{smi} "$@" | sed s/{old}/999.1/\n', 0o755)
+    before = line.production()
+    changed = line.tune("sweep", "sweeps/three.yaml", "--resume", "--yes", check=2)
+    assert f"driver: was {old}, now 999.1" in changed.stderr
+    assert line.production() == before
