@@ -44,7 +44,7 @@ def compare_text(comparison: Comparison, found: Found, *, width: int = 80) -> st
         if not _told_before(differs, pair, found):
             lines += ["", *_differences(differs, width)]
         else:
-            lines += folded("differs", "as above", width)
+            lines += ["", "  what differs: as above" if differs.found else "  nothing that was recorded differs"]
     lines += _not_shown(comparison, width)
     lines += _next(comparison, width)
     return "\n".join(line.rstrip() for line in lines)
@@ -56,13 +56,17 @@ def _about(run: RunRow) -> str:
 
 def _pair(pair: Pair, is_one_run: bool, width: int) -> list[str]:
     a, b = _titles(pair, is_one_run)
-    lines = folded("", clean(f"{pair.after.name} ({pair.after.config_id})"), width, indent=2, hang=2)
+    launches = " and ".join(str(len(one.launches)) for one in (pair.before, pair.after))
+    name = f"{pair.after.name} ({pair.after.config_id}) · launches: {launches}"
+    lines = folded("", clean(name), width, indent=2, hang=2)
     if is_one_run or pair.after.config_id != pair.before.config_id:
         both = (("first", pair.before), ("second", pair.after)) if is_one_run else ((a, pair.before), (b, pair.after))
         lines = [
             line
             for title, one in both
-            for line in folded(title, clean(f"{one.name} ({one.config_id})"), width, hang=12)
+            for line in folded(
+                title, clean(f"{one.name} ({one.config_id}) · launches: {len(one.launches)}"), width, hang=12
+            )
         ]
         lines += [""]
     heads = [pad_left(text, size) for text, size in zip((a, b, "change", "95 %"), _SIZES, strict=True)]
@@ -146,7 +150,7 @@ def _told_before(differs: Differences, pair: Pair, found: Found) -> bool:
     for earlier, told in found:
         if earlier is pair:
             return False
-        if told.found == differs.found and told.found:
+        if told.found == differs.found:
             return True
     return False
 
@@ -202,7 +206,7 @@ def _next(comparison: Comparison, width: int) -> list[str]:
     steps = [f"tune history {pair.after.name}", f"tune show {comparison.after.run} --trial {pair.after.name}"]
     doubtful = [figure for one in comparison.pairs for point in one.points for figure in point.figures]
     if doubtful and all(figure.gain is None for figure in doubtful):
-        steps.insert(0, "two launches each at the least: repeats: {launches: 2} in the sweep")
+        steps.insert(0, "repeats: {launches: 2} in the sweep: two launches each can tell")
     lines = [""]
     for number, step in enumerate(steps):
         lines += folded("" if number else "next", clean(step), width)

@@ -60,7 +60,7 @@ run 81aa against 7f3c
   7f3c      night on k26, 2026-11-13 02:30
   81aa      night on k26, 2026-11-14 02:30
 
-  pp8.d0 (254aa53285e0)
+  pp8.d0 (254aa53285e0) · launches: 2 and 2
   tok/s                  7f3c     81aa   change             95 %
   C=8    steady           151      143   -5.7 %      -6.6 … -4.8  worse
          whole            144      135   -5.7 %      -6.6 … -4.8  worse
@@ -147,7 +147,7 @@ def test_what_does_not_compare(capsys: pytest.CaptureFixture[str], project: Path
 def test_two_configs_by_name(capsys: pytest.CaptureFixture[str], project: Path) -> None:
     code, out, _ = tune(capsys, project, "compare", "7f3c:pp8.d0", "0ccc:pp8.d8")
     assert code == 0
-    assert "\n  7f3c      pp8.d0 (254aa53285e0)\n  0ccc      pp8.d8 (" in out
+    assert "\n  7f3c      pp8.d0 (254aa53285e0) · launches: 2\n  0ccc      pp8.d8 (" in out
     assert "\n  pp-async-batch-depth  0 → 8\n" in out
 
 
