@@ -71,6 +71,9 @@ def show(ctx: click.Context, run: str | None, trial: str | None, level: str | No
         if form == "raw":
             click.echo(_raw(store, history, trial, level))
             return
+        if form is None and trial is not None:
+            click.echo(_close_up(store, history, trial))
+            return
     click.echo(_text(history, form, trial), nl=form != "csv")
 
 
@@ -87,6 +90,25 @@ def _raw(store: Store, history: RunHistory, slug: str | None, wanted: str | None
         raw_text(level, store.raw_records(level.run, level.trial, level.launch, level.level), width=width())
         for level in levels
     )
+
+
+def _close_up(store: Store, history: RunHistory, slug: str) -> str:
+    from orchestrator.cli.terminal import width  # noqa: PLC0415
+    from orchestrator.core.judge.batches import steady_interval  # noqa: PLC0415
+    from orchestrator.errors import StoreFault  # noqa: PLC0415
+    from orchestrator.report import trial  # noqa: PLC0415
+
+    chosen = trial.find_trial(history, slug)
+    intervals: trial.Intervals = {}
+    for level in chosen.levels:
+        if level.state == "measured" and level.request_file is not None:
+            try:
+                records = store.raw_records(level.run, level.trial, level.launch, level.level)
+            except StoreFault as fault:
+                intervals[level.launch, level.level] = fault.fact
+            else:
+                intervals[level.launch, level.level] = steady_interval(level.concurrency, records)
+    return trial.trial_text(history, chosen, width=width(), intervals=intervals)
 
 
 def _text(history: RunHistory, form: str | None, slug: str | None) -> str:
@@ -111,6 +133,4 @@ def _text(history: RunHistory, form: str | None, slug: str | None) -> str:
             return trial.unit_text(chosen)
         case "journal":
             return trial.journal_text(history, [chosen] if chosen else history.trials, width=width())
-    if chosen is not None:
-        return trial.trial_text(history, chosen, width=width())
     return trial.levels_text(history, width=width()) if form == "levels" else show.run_text(history, width=width())

@@ -9,6 +9,7 @@ from orchestrator.core.clean import clean, clean_lines
 from orchestrator.core.config import FlagValue, config_from_json
 from orchestrator.core.history import LaunchHistory, LaunchRow, LevelRow, RunHistory, TrialHistory, figures_of
 from orchestrator.core.judge import standing
+from orchestrator.core.judge.batches import SteadyInterval
 from orchestrator.core.start.readiness import setting_differences
 from orchestrator.errors import InputRefused
 from orchestrator.report.conditions import condition_words
@@ -16,7 +17,7 @@ from orchestrator.report.failure import failure_lines
 from orchestrator.report.level import level_lines
 from orchestrator.report.sanity import launch_lines
 from orchestrator.report.show import marks
-from orchestrator.report.text import folded, phases, value_text, watts, with_mark
+from orchestrator.report.text import folded, phases, rate, value_text, watts, with_mark
 
 
 def find_trial(history: RunHistory, slug: str) -> TrialHistory:
@@ -46,7 +47,11 @@ def find_levels(history: RunHistory, trial: TrialHistory, wanted: str) -> list[L
     return found
 
 
-def trial_text(history: RunHistory, trial: TrialHistory, *, width: int = 80) -> str:
+# By launch and level: how sure a level is of its own steady throughput, or why its requests could not be read.
+Intervals = dict[tuple[str, str], SteadyInterval | str | None]
+
+
+def trial_text(history: RunHistory, trial: TrialHistory, *, width: int = 80, intervals: Intervals | None = None) -> str:
     """A config with its launches and load points."""
     lines = _head(history, f"{trial.trial.trial} · {trial.trial.state}", width)
     lines += folded("config", clean(f"{trial.trial.config_id}: {settings_words(trial)}"), width)
@@ -56,7 +61,7 @@ def trial_text(history: RunHistory, trial: TrialHistory, *, width: int = 80) -> 
         lines += folded(trial.trial.state.replace("-", " "), clean(trial.trial.reason), width)
     asked = config_from_json(trial.trial.config_json).flags
     for launch in trial.launches:
-        lines += ["", *_launch(launch, asked, width, named=_named(history))]
+        lines += ["", *_launch(launch, asked, width, named=_named(history), intervals=intervals or {})]
         lines += launch_lines(history, launch.launch.launch, width)
     return "\n".join(line.rstrip() for line in lines)
 
@@ -115,7 +120,9 @@ def _differences(launch: LaunchRow, asked: Mapping[str, FlagValue]) -> list[str]
     return list(setting_differences(asked, launch.settings or {}))
 
 
-def _launch(history: LaunchHistory, asked: Mapping[str, FlagValue], width: int, *, named: bool) -> list[str]:
+def _launch(
+    history: LaunchHistory, asked: Mapping[str, FlagValue], width: int, *, named: bool, intervals: Intervals
+) -> list[str]:
     launch = history.launch
     lines = folded("launch", clean(f"{launch.launch}, {_began(launch)}"), width)
     lines += folded(
@@ -123,7 +130,7 @@ def _launch(history: LaunchHistory, asked: Mapping[str, FlagValue], width: int, 
     )
     for number, difference in enumerate(_differences(launch, asked)):
         lines += folded("" if number else "runs with", clean(difference), width)
-    lines += _levels(history.levels, width, named=named, close_up=True)
+    lines += _levels(history.levels, width, named=named, close_up=True, intervals=intervals)
     if launch.failure_class is not None:
         lines += failure_lines(launch, width, evidence=True)
         lines += folded("journal", f"tune show {launch.run} --trial {clean(launch.trial)} --journal", width)
@@ -145,24 +152,37 @@ def _began(launch: LaunchRow) -> str:
     return f"ready after {launch.ready_s:.0f} s{f': {parts}' if parts else ''}"
 
 
-def _levels(levels: Sequence[LevelRow], width: int, *, named: bool, close_up: bool) -> list[str]:
+def _levels(
+    levels: Sequence[LevelRow], width: int, *, named: bool, close_up: bool, intervals: Intervals | None = None
+) -> list[str]:
     lines: list[str] = []
     for level in levels:
         if level.purpose == "measure":
-            lines += _level(level, width, named=named, close_up=close_up)
+            lines += _level(level, width, named=named, close_up=close_up, intervals=intervals or {})
     return lines
 
 
-def _level(level: LevelRow, width: int, *, named: bool, close_up: bool) -> list[str]:
+def _level(level: LevelRow, width: int, *, named: bool, close_up: bool, intervals: Intervals) -> list[str]:
     name = f"{clean(level.workload)} " if named else ""
     figures = figures_of(level)
     if figures is None:
         why = f": {level.reason}" if level.reason else ""
         return folded("", clean(f"{name}C={level.concurrency}: {level.state}{why}"), width, hang=4)
     more, warnings = _power(level), level.warnings or ()
+    if (level.launch, level.level) in intervals:
+        more.append(_sure(intervals[level.launch, level.level]))
     if close_up and level.conditions is not None:
         more += condition_words(level.conditions, ours=figures.output_tokens)
     return level_lines(figures, width, name=name, indent=4, below=8, more=more, warnings=warnings)
+
+
+def _sure(found: SteadyInterval | str | None) -> str:
+    """What one level says of its own steady throughput; another launch is not in it."""
+    if isinstance(found, str):
+        return clean(f"no interval: {found}")
+    if found is None:
+        return "no interval: too short for independent spans"
+    return f"inside this level 95 %: {rate(found.low)} … {rate(found.high)} tok/s steady, {found.batches} spans"
 
 
 def _power(level: LevelRow) -> list[str]:

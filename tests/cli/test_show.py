@@ -152,3 +152,19 @@ def test_options_that_contradict_each_other_are_refused(
     code, out, err = tune(capsys, project, "show", *words)
     assert (code, out) == (2, "")
     assert err.startswith(told)
+
+
+def test_a_close_up_says_how_sure_a_level_is_or_why_nobody_knows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / ".tune") as store:
+        for event in whole_night(Story()):
+            store.tell(event)
+    _, out, _ = tune(capsys, tmp_path, "show", "--trial", "pp8.d0")
+    assert out.count("no interval: too short for independent spans") == 4
+    (file,) = (tmp_path / ".tune" / "runs" / "7f3c" / "pp8.d0").glob("pp8.d0.l1.c8.r1.jsonl.gz")
+    file.unlink()
+    code, out, err = tune(capsys, tmp_path, "show", "--trial", "pp8.d0")
+    assert (code, err) == (0, "")
+    assert out.count("no interval: too short") == 3
+    assert out.count("no interval: ") == 4

@@ -10,6 +10,7 @@ import pytest
 
 from orchestrator.core import events
 from orchestrator.core.history import RunHistory
+from orchestrator.core.judge.batches import SteadyInterval
 from orchestrator.errors import InputRefused
 from orchestrator.report import trial
 from orchestrator.store import Store
@@ -150,3 +151,10 @@ def test_a_config_that_is_not_there(history: RunHistory) -> None:
     with pytest.raises(InputRefused, match='run 7f3c has no config "pp8"') as refused:
         trial.find_trial(history, "pp8")
     assert refused.value.remedy == "tune show 7f3c; it has: production, pp8.d0, pp4.tp2.d0, pp8.d8"
+
+
+def test_a_level_has_the_interval_of_its_own_steady_throughput(history: RunHistory) -> None:
+    sure = SteadyInterval(low=358.1, high=366.4, batches=32, batch_s=2.0, correlation=0.1)
+    intervals: trial.Intervals = {("pp8.d0.l1", "c32.r1"): sure}
+    text = trial.trial_text(history, trial.find_trial(history, "pp8.d0"), intervals=intervals)
+    assert text.count("inside this level 95 %: 358 … 366 tok/s steady, 32 spans") == 1
