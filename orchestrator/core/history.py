@@ -235,6 +235,19 @@ class TrialHistory:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EarlierLevel:
+    """A measured load point of an earlier run of the same service on the same host, as real or as simulated as this."""
+
+    run: str
+    trial: str
+    launch: str
+    workload: str
+    concurrency: int
+    steady_tok_s: float | None
+    whole_tok_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunHistory:
     """Everything a report needs of a run. Trials are in the run's order."""
 
@@ -243,6 +256,7 @@ class RunHistory:
     notes: tuple[NoteRow, ...] = ()
     restored_at: str | None = None  # when production was back, the last time
     sanity: tuple[SanityRow, ...] = ()
+    earlier: tuple[EarlierLevel, ...] = ()  # for what launches differ by, where this run cannot say
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -245,7 +245,7 @@ def _to_tell(compared: Comparison, meant: Intent, found: standing.Highest) -> li
     if needs is None:
         return []
     names = f"to tell {clean(found.trial.trial.trial)} from {clean(rival.trial.trial)}"
-    how = "assumed" if needs.is_assumed else "seen here"
+    how = "assumed" if needs.source is None else f"from {needs.source}"
     noise = f"at {100 * needs.noise:.1f} % a launch, {how}"
     if needs.launches is None or needs.seconds is None:
         return [f"{names} would need too many launches ({noise})"]

@@ -115,6 +115,7 @@ def read_run(connection: Connection, run_id: str, *, config_id: str | None = Non
         notes=_read_notes(connection, run_id),
         restored_at=_read_restored(connection, run_id),
         sanity=_read_sanity(connection, run_id),
+        earlier=_read_earlier(connection, row),
     )
 
 
@@ -170,6 +171,20 @@ def _read_sanity(connection: Connection, run_id: str) -> tuple[history.SanityRow
     return tuple(
         _make(history.SanityRow, {**row, "answers": tuple(Said(**answer) for answer in row["answers"])}) for row in rows
     )
+
+
+def _read_earlier(connection: Connection, of: RowMapping) -> tuple[history.EarlierLevel, ...]:
+    """Measured load points of the runs before it that its noise may be judged by."""
+    names = [field.name for field in fields(history.EarlierLevel)]
+    asked = (
+        select(*(level.c[name] for name in names))
+        .join_from(level, run, level.c.run == run.c.run)
+        .where(run.c.service == of["service"], run.c.host == of["host"], run.c.number < of["number"])
+        .where(run.c.simulated == of["simulated"], run.c.rehearsal == of["rehearsal"])
+        .where(level.c.purpose == "measure", level.c.state == "measured")
+        .order_by(level.c.number)
+    )
+    return tuple(_make(history.EarlierLevel, row) for row in connection.execute(asked).mappings())
 
 
 def _read_restored(connection: Connection, run_id: str) -> str | None:

@@ -481,3 +481,16 @@ def test_whole_answers_come_back_as_they_were_told(store: Store) -> None:
     assert (row.trial, row.launch, row.turn, row.answers) == (ready.trial, ready.launch, 1, answers)
     with pytest.raises(StoreFault, match="never started"):
         store.tell(dataclasses.replace(checked, launch="pp8.d0.l9"))
+
+
+def test_earlier_runs_are_those_of_the_same_service_as_real_as_this_one(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "three") as store:
+        for story in (Story(run="aaaa"), Story(run="bbbb", simulated=True), Story(run="cccc")):
+            for event in whole_night(story):
+                store.tell(event)
+        assert store.read("aaaa").earlier == store.read("bbbb").earlier == ()
+        found = store.read("cccc").earlier
+    assert {level.run for level in found} == {"aaaa"}
+    assert len(found) == 10
+    assert (found[0].trial, found[0].launch, found[0].concurrency) == ("production", "production.l1", 1)
+    assert (found[0].steady_tok_s, found[0].whole_tok_s) == (25.31, 24.7)

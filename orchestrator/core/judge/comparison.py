@@ -21,7 +21,7 @@ from orchestrator.core.judge.drift import Drift, at_time, drift, weights
 from orchestrator.core.judge.shortfall import Shortfall, shortfall
 from orchestrator.core.judge.standing import Point, Throughput
 from orchestrator.core.judge.stats import mean
-from orchestrator.core.judge.variance import Noise, noise
+from orchestrator.core.judge.variance import Noise, earlier_noise, noise
 from orchestrator.core.judge.verdict import Sample, Verdict, compare
 
 
@@ -201,7 +201,8 @@ class Comparison:
         ]
 
     def _noise(self, point: Point, figure: Throughput) -> Noise:
-        """What launches of one config differ by at a load point, drift taken out where it is known."""
+        """What launches of one config differ by at a load point, drift taken out where it is known; where none was
+        repeated, what they differed by in earlier runs."""
         read = self._readings(point)
         configs = []
         for trial in self._history.trials:
@@ -212,7 +213,10 @@ class Comparison:
             configs.append(_logs(self._ratios(levels, found, read, figure)))
         if len(read) < 2:
             configs.append(_logs(_whole_or_none(start.figures(figure) for start in read)))
-        return noise(configs)
+        own = noise(configs)
+        if own.launch is not None:
+            return own
+        return earlier_noise(self._history.earlier, point.workload, point.concurrency, figure) or own
 
 
 def _geometric(values: Sequence[float]) -> float:

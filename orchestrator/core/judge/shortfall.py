@@ -25,14 +25,15 @@ class Shortfall:
     """``launches`` more of each of the two, each as long as those there are; ``seconds`` for all of them.
 
     None of both when more than ``MOST`` would be needed. ``repeat``: what takes most off the variance for its time.
-    ``noise``: relative standard deviation of a launch that this rests on; ``is_assumed``: it was not found but taken.
+    ``noise``: relative standard deviation of a launch that this rests on; ``source``: where it is from, None where it
+    is assumed.
     """
 
     launches: int | None
     seconds: float | None
     repeat: Literal["launch", "level"]
     noise: float
-    is_assumed: bool
+    source: str | None
 
 
 def shortfall(
@@ -70,7 +71,7 @@ def shortfall(
         seconds=None if more is None else 2 * more * (start_s + each * level_s),
         repeat=next_repeat(noise, ours, start_s=start_s, level_s=level_s),
         noise=math.sqrt(variance),
-        is_assumed=is_assumed,
+        source=None if is_assumed else noise.source,
     )
 
 

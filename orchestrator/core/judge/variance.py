@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from orchestrator.core.history import EarlierLevel
 from orchestrator.core.judge.stats import mean
 
 Launches = Sequence[Sequence[float]]  # of one config: for each launch the logarithms of its levels
@@ -43,6 +45,27 @@ class Noise:
         within = self.within or 0.0
         each = [max(self.launch + within * (1 / n - 1 / self.launch_levels), within / n) for n in levels]
         return math.fsum(each) / len(each) ** 2, self.between_df
+
+
+def earlier_noise(
+    levels: Sequence[EarlierLevel], workload: str, concurrency: int, figure: Literal["steady_tok_s", "whole_tok_s"]
+) -> Noise | None:
+    """What launches of one config differed by within earlier runs, at this load point; None where none was repeated.
+
+    Configs are never mixed across runs. A run's production, measured before and after, counts as launches of one
+    config: the night's drift is in it, which makes nobody surer than he may be.
+    """
+    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for level in levels:
+        value = level.steady_tok_s if figure == "steady_tok_s" else level.whole_tok_s
+        if (level.workload, level.concurrency) == (workload, concurrency) and value:
+            found.setdefault((level.run, level.trial), {}).setdefault(level.launch, []).append(math.log(value))
+    repeated = {key: launches for key, launches in found.items() if len(launches) > 1}
+    if not repeated:
+        return None
+    runs = len({run for run, _ in repeated})
+    source = f"{runs} earlier run{'' if runs == 1 else 's'} of this service here"
+    return noise([list(launches.values()) for launches in repeated.values()], source=source)
 
 
 def noise(configs: Sequence[Launches], *, source: str = "this run") -> Noise:

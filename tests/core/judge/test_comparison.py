@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from orchestrator.core.config import Config
-from orchestrator.core.history import LaunchHistory, RunHistory, TrialHistory
+from orchestrator.core.history import EarlierLevel, LaunchHistory, RunHistory, TrialHistory
 from orchestrator.core.judge.comparison import Comparison, starts
 from orchestrator.core.judge.standing import Point
 from tests.core.histories import launch, level, run, trial
@@ -151,3 +152,59 @@ def test_what_was_not_measured_is_not_compared() -> None:
     assert comparison.against_reference(history.trials[1], AT) is None
     assert comparison.against_reference(history.trials[0], AT) is None
     assert comparison.between(history.trials[0], history.trials[1], AT) is None
+
+
+def before(run_id: str, trial_: str, *speeds: float) -> list[EarlierLevel]:
+    """One launch for each speed."""
+    return [
+        EarlierLevel(
+            run=run_id,
+            trial=trial_,
+            launch=f"{trial_}.l{number}",
+            workload="default",
+            concurrency=8,
+            steady_tok_s=speed,
+            whole_tok_s=0.9 * speed,
+        )
+        for number, speed in enumerate(speeds, start=1)
+    ]
+
+
+def test_with_one_launch_each_earlier_runs_say_what_launches_differ_by_and_are_named() -> None:
+    history = replace(
+        night(production(start("production", 1, 0, 100.0)), config("d8", start("d8", 1, 1, 120.0))),
+        earlier=(
+            *before("0001", "d0", 100.0, 101.0, 99.0, 100.0),
+            *before("0002", "d0", 80.0, 80.5, 79.6),  # slower that night: runs are not mixed
+            *before("0002", "d1", 70.0),
+        ),
+    )
+    found = Comparison(history).against_reference(history.trials[1], AT)
+    assert found is not None
+    assert (found.steady.word, found.whole.word) == ("better", "better")
+    assert found.steady.reason == "95 % interval; noise from 2 earlier runs of this service here"
+    assert found.steady.gain is not None
+    assert 0.15 < found.steady.gain.low < 0.2 < found.steady.gain.high < 0.25
+
+
+def test_earlier_runs_count_for_nothing_where_this_one_repeated_its_launches() -> None:
+    history = replace(
+        night(
+            production(start("production", 1, 0, 100.0)),
+            config("d8", start("d8", 1, 1, 120.0), start("d8", 2, 2, 121.0)),
+        ),
+        earlier=tuple(before("0001", "d0", 100.0, 150.0, 60.0)),
+    )
+    found = Comparison(history).against_reference(history.trials[1], AT)
+    assert found is not None
+    assert found.steady.reason.endswith("noise from this run")
+
+
+def test_earlier_runs_without_a_repeated_launch_leave_it_unknown() -> None:
+    history = replace(
+        night(production(start("production", 1, 0, 100.0)), config("d8", start("d8", 1, 1, 120.0))),
+        earlier=tuple(before("0001", "d0", 100.0)),
+    )
+    found = Comparison(history).against_reference(history.trials[1], AT)
+    assert found is not None
+    assert found.steady.word == "cannot tell"

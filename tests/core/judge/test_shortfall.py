@@ -40,7 +40,7 @@ def test_the_time_is_of_both_with_their_levels() -> None:
 
 def test_what_starts_differ_by_is_assumed_where_nobody_saw_it() -> None:
     found = shortfall(0.1, [1], [1], UNSEEN, start_s=900.0, level_s=60.0)
-    assert (found.is_assumed, found.noise) == (True, 0.03)
+    assert (found.source, found.noise) == (None, 0.03)
     assert found.launches is not None
 
 
