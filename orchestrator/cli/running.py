@@ -257,6 +257,7 @@ def _outlook(made: Plan, before: Past | None) -> Outlook:
         measure_s=made.estimate.measure_s / max(1, launches) if before is None else None,
         maximize=made.objective.maximize,
         concurrency=made.objective.concurrency,
+        confirms=made.repeats.confirm is not None,
     )
 
 

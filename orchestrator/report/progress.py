@@ -35,6 +35,7 @@ class Outlook:
     restores: bool = True
     maximize: Literal["steady_tok_s", "whole_tok_s"] = "steady_tok_s"
     concurrency: int | None = None  # where configs are compared; None: the highest measured
+    confirms: bool = False  # fresh launches follow those of the grid; how many is not known before
 
 
 @dataclass
@@ -252,7 +253,10 @@ class Board:
         left = self.left_s()
         if left is not None:
             ready = self.now + timedelta(seconds=left)
-            parts.append(f"{span(left)} left · production ready {ready:%H:%M}")
+            if self.outlook.confirms and self.restoring_since is None:
+                parts.append(f"{span(left)} + fresh launches left")
+            else:
+                parts.append(f"{span(left)} left · production ready {ready:%H:%M}")
         elif self.restored:
             parts.append("production is back")
         return " · ".join(parts)

@@ -186,3 +186,13 @@ def test_the_hosts_own_word_is_the_line_to_show() -> None:
     assert telling_line((xid, "Traceback", "RuntimeError: NCCL error")) == xid
     assert telling_line(("Traceback", "RuntimeError: NCCL error")) == "RuntimeError: NCCL error"
     assert telling_line(()) is None
+
+
+def test_fresh_launches_to_come_are_not_in_the_estimate_and_that_is_said() -> None:
+    heard = board(replace(OUTLOOK, confirms=True))
+    story = Story()
+    for event in (story.started(), *story.planned(), story.launching("pp8.d0")):
+        heard.hear(event)
+    assert heard.lines(80)[-1] == "  0 of 3 configs · 4 s so far · 2 h 15 min + fresh launches left"
+    heard.hear(events.RestoreBegan(**story.at(1), why="the run is over"))
+    assert "left · production ready" in heard.lines(80)[-1]
