@@ -164,8 +164,14 @@ class LevelRow:
     client: Mapping[str, float] | None
     conditions: Conditions | None
     warnings: tuple[str, ...] | None  # None: recorded before there were any
+    passing: bool | None  # of an invalid one: its reason may be gone another time; None: not told
     request_file: RequestFileRow | None
     telemetry: TelemetryRow | None
+
+    @property
+    def is_answered(self) -> bool:
+        """It has its answer, be it a failure; what was invalid for a reason that passes is to be measured again."""
+        return self.state in ANSWERED and not (self.state == "invalid" and self.passing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,6 +297,7 @@ def figure_columns(figures: LevelFigures) -> dict[str, Any]:
         "steady_tok_s": figures.steady_tok_s,
         "mean_tokens": figures.mean_tokens,
         "held_concurrency": figures.held_concurrency,
+        "passing": figures.passing if figures.state == "invalid" else None,
     }
     for outcome in ("ok", "failed", "short", "over-long", "tokens-unknown"):
         columns[f"requests_{outcome.replace('-', '_')}"] = figures.outcomes.get(outcome, 0)
@@ -337,6 +344,7 @@ def figures_of(level: LevelRow) -> LevelFigures | None:
         first_wave_ttft=_spread(level, "first_wave_ttft"),
         state="measured" if level.state == "measured" else "failed" if level.state == "failed" else "invalid",
         reason=level.reason,
+        passing=bool(level.passing),
     )
 
 

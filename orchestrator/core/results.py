@@ -83,6 +83,7 @@ class LevelFigures:
     first_wave_ttft: Spread | None
     state: Literal["measured", "failed", "invalid"] = "measured"
     reason: str | None = None  # why not `measured`
+    passing: bool = False  # of an invalid one: nothing of its answers was wrong, and another time may be better
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.core.history import ANSWERED, RunHistory, RunSummary, TrialHistory
+from orchestrator.core.history import RunHistory, RunSummary, TrialHistory
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.judge.contest import Seen, confirmation, levels_of
 from orchestrator.core.judge.sanity import Said
@@ -72,7 +72,8 @@ def may_go_on(earlier: RunHistory, *, digest: str, rehearsal: bool) -> None:
 
 def wants_levels(earlier: RunHistory) -> bool:
     """Whether levels of the sweep have no answer that a next part could get: of configs that had no turn, whose time
-    ran out between two levels or two launches, or that failed for no fault of their own."""
+    ran out between two levels or two launches, that failed for no fault of their own, or whose level was invalid for a
+    reason that passes."""
     plan = earlier.run.plan
     repeats: Mapping[str, int] = plan.get("repeats") or {}
     each = repeats.get("per_level", 1) * repeats.get("launches", 1)
@@ -94,7 +95,7 @@ def _is_started_again(trial: TrialHistory) -> bool:
 
 def _answered(trial: TrialHistory) -> set[tuple[int, int]]:
     """(concurrency, repeat) of its levels that have an answer."""
-    return {(level.concurrency, level.repeat) for level in trial.levels if level.state in ANSWERED}
+    return {(level.concurrency, level.repeat) for level in trial.levels if level.is_answered}
 
 
 def past(earlier: RunHistory, levels: Collection[tuple[str, str]]) -> Past:
@@ -120,7 +121,7 @@ def past(earlier: RunHistory, levels: Collection[tuple[str, str]]) -> Past:
         reference=source[0].trial if source else None,
         answers=tuple(row.answers for row in source),
         barred=barred(earlier),
-        seen=levels_of(earlier),
+        seen=tuple(seen for seen in levels_of(earlier) if not seen.figures.passing),
     )
 
 

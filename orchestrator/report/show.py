@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from orchestrator.core.clean import clean
-from orchestrator.core.history import RunHistory, RunSummary, TrialHistory
+from orchestrator.core.history import LevelRow, RunHistory, RunSummary, TrialHistory
 from orchestrator.core.judge import standing
 from orchestrator.core.judge.comparison import Comparison
 from orchestrator.core.judge.contest import confirmation
@@ -263,16 +263,21 @@ def _over(verdict: Verdict, name: str) -> str:
 
 def _troubles(history: RunHistory, width: int) -> list[str]:
     """What cannot win and what has no number, and why; then what else a person should know."""
-    lines = barred_lines(history, width)
+    lines, made_good = barred_lines(history, width), 0
     for trial in history.trials:
         for level in trial.levels:
-            if level.state in {"failed", "invalid"} and level.reason:
+            if level.state == "invalid" and _is_made_good(trial, level):
+                made_good += 1
+            elif level.state in {"failed", "invalid"} and level.reason:
                 said = f"{trial.trial.trial} C={level.concurrency}: {level.reason}"
                 lines += folded(level.state, clean(said), width)
             for warning in level.warnings or ():
                 if level.state == "measured":
                     said = f"{trial.trial.trial} C={level.concurrency}: {warning}"
                     lines += folded("warning", clean(said), width)
+    if made_good:
+        said = f"{count(made_good, 'load point')} at first, measured again since: tune show {history.run.run} --levels"
+        lines += folded("invalid", said, width)
     lines += _failures(history, width)
     lines += ruled_out(history, width)
     for note in history.notes[-_NOTES:]:
@@ -281,6 +286,11 @@ def _troubles(history: RunHistory, width: int) -> list[str]:
     if len(history.notes) > _NOTES:
         lines += folded("", f"… and {len(history.notes) - _NOTES} earlier: tune show {history.run.run} --json", width)
     return lines
+
+
+def _is_made_good(trial: TrialHistory, level: LevelRow) -> bool:
+    """The same measurement has its figures from a later launch."""
+    return any(other.level == level.level and other.state == "measured" for other in trial.levels)
 
 
 def _failures(history: RunHistory, width: int) -> list[str]:

@@ -193,11 +193,9 @@ def _read_restored(connection: Connection, run_id: str) -> str | None:
 
 
 def answered_levels(connection: Connection, run_id: str) -> frozenset[tuple[str, str]]:
-    """``(trial, level)`` of every load point that has its answer, be it a failure; interrupted ones are open."""
-    asked = select(level.c.trial, level.c.level).where(
-        level.c.run == run_id, level.c.purpose == "measure", level.c.state.in_(sorted(history.ANSWERED))
-    )
-    return frozenset((row.trial, row.level) for row in connection.execute(asked))
+    """``(trial, level)`` of every load point that has its answer (``LevelRow.is_answered``)."""
+    points = read_levels(connection, run_id)
+    return frozenset((point.trial, point.level) for point in points if point.purpose == "measure" and point.is_answered)
 
 
 def ready_launches(

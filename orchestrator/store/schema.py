@@ -165,6 +165,7 @@ level = Table(
     Column("client", JSON(none_as_null=True)),
     Column("conditions", JSON(none_as_null=True)),  # ``core.conditions``
     Column("warnings", JSON(none_as_null=True)),
+    Column("passing", Boolean),  # of an invalid one: a resumed run measures it again
     UniqueConstraint("run", "trial", "launch", "level", "purpose"),
     ForeignKeyConstraint(["run", "trial", "launch"], ["launch.run", "launch.trial", "launch.launch"]),
     ForeignKeyConstraint(["run", "simulated"], ["run.run", "run.simulated"]),

@@ -140,9 +140,9 @@ class Store:
             return reading.read_levels(connection, run_id)
 
     def levels_done(self, run_id: str) -> frozenset[tuple[str, str]]:
-        """``(trial, level)`` of every load point with an answer (measured, failed or invalid).
+        """``(trial, level)`` of every load point with an answer (measured, failed, or invalid for good).
 
-        What was interrupted is not among them: a resumed run measures exactly the rest.
+        What was interrupted, or invalid for a reason that passes, is not among them: a resumed run measures the rest.
         """
         with self._reading() as connection:
             return reading.answered_levels(connection, run_id)

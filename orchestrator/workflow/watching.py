@@ -80,5 +80,6 @@ class Watching:
         said = judge(found, figures, (before.unit, unit), graphs_on=self._graphs_on)
         if said.invalid:
             reasons = [*said.invalid, *([figures.reason] if figures.reason else [])]
-            figures = replace(figures, state="invalid", reason="; ".join(reasons))
+            passes = said.passing and figures.state == "measured"
+            figures = replace(figures, state="invalid", reason="; ".join(reasons), passing=passes)
         return figures, found, said.warnings

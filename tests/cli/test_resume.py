@@ -75,3 +75,36 @@ def test_a_run_under_way_is_not_resumed_beside_itself(tmp_path: Path, capsys: py
     assert f"run {run_id} is under way: another tune is executing it" in said
     assert "nothing was changed by this command" in said
     assert tune(tmp_path, "sweep", "sweeps/night.yaml", "--sim", "--resume", run_id) == 0
+
+
+def test_levels_that_were_invalid_for_a_reason_that_passes_are_measured_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lay(tmp_path, SHORT)
+    assert tune(tmp_path, "sweep", "sweeps/night.yaml", "--sim", "--sim-fault", "gpu=throttled") == 3
+    with Store.open(tmp_path / ".tune") as store:
+        before = store.read()
+        assert {(level.state, level.passing) for trial in before.trials for level in trial.levels} == {
+            ("invalid", True)
+        }
+        assert store.levels_done(before.run.run) == frozenset()
+    assert tune(tmp_path, "sweep", "sweeps/night.yaml", "--sim", "--resume", before.run.run) == 0
+    with Store.open(tmp_path / ".tune") as store:
+        after = store.read()
+        asked = {(level.trial, level.level) for trial in before.trials for level in trial.levels}
+        measured = [
+            (level.trial, level.level) for trial in after.trials for level in trial.levels if level.state == "measured"
+        ]
+        assert set(measured) == asked  # each once, and the invalid ones are still on record
+        assert len(measured) == len(asked)
+        assert len([level for trial in after.trials for level in trial.levels]) == 2 * len(asked)
+    assert "measured again since" in " ".join(capsys.readouterr().out.split())
+
+
+def test_levels_that_cannot_get_better_are_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lay(tmp_path, SHORT)
+    assert tune(tmp_path, "sweep", "sweeps/night.yaml", "--sim", "--sim-fault", "gpu=narrow-link") == 3
+    with Store.open(tmp_path / ".tune") as store:
+        run = store.read()
+        assert {(level.state, level.passing) for trial in run.trials for level in trial.levels} == {("invalid", False)}
+        assert len(store.levels_done(run.run.run)) == len([level for trial in run.trials for level in trial.levels])

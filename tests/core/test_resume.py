@@ -61,7 +61,20 @@ FIRST = launch("d0", 1, level("d0", "d0.l1", 1, 40.0, repeat=1), level("d0", "d0
                 ),
             ),
             False,
-            id="an invalid level has its answer",
+            id="a level that is invalid for good has its answer",
+        ),
+        pytest.param(
+            (
+                FIRST,
+                launch(
+                    "d0",
+                    2,
+                    level("d0", "d0.l2", 1, 41.0, repeat=2),
+                    level("d0", "d0.l2", 4, repeat=2, state="invalid", passing=True),
+                ),
+            ),
+            True,
+            id="a level that was invalid for a reason that passes has none",
         ),
     ],
 )

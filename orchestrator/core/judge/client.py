@@ -48,7 +48,7 @@ def client_bound(level: LevelFigures, client: Mapping[str, float]) -> str | None
 def believed(level: LevelFigures, client: Mapping[str, float]) -> LevelFigures:
     """``level``, or the same as *invalid* with the reason when the client could not keep up with it."""
     why = client_bound(level, client) if level.state == "measured" else None
-    return level if why is None else replace(level, state="invalid", reason=why)
+    return level if why is None else replace(level, state="invalid", reason=why, passing=True)
 
 
 def _events_s(level: LevelFigures) -> float | None:

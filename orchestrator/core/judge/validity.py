@@ -39,10 +39,14 @@ _FIRST = 4  # sizes or processes that are named
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """Why the number is not the config's, and what to know of one that is; sentences, most serious first."""
+    """Why the number is not the config's, and what to know of one that is; sentences, most serious first.
+
+    ``passing``: all of it may be otherwise another time. A narrow link stays until somebody opens the box.
+    """
 
     invalid: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    passing: bool = False
 
 
 def judge(
@@ -53,17 +57,18 @@ def judge(
     graphs_on: bool,
 ) -> Judgement:
     """``units``: the service's unit before and after. ``graphs_on``: decode graphs were meant to be used."""
+    lasting = tuple(_narrow(found.gpus))
     invalid = (
         *_restarted(*units),
         *_counts(found),
         *_throttled(found.gpus),
         *_errors(found.gpus),
         *_foreign(found),
-        *_narrow(found.gpus),
+        *lasting,
         *_swapping(found, figures.wall_s),
     )
     warnings = (*_slots(found.gpus), *_apart(found, figures), *_eager(found, graphs_on))
-    return Judgement(invalid=invalid, warnings=warnings)
+    return Judgement(invalid=invalid, warnings=warnings, passing=bool(invalid) and not lasting)
 
 
 def _restarted(before: UnitState, after: UnitState) -> Iterator[str]:

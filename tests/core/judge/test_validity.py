@@ -174,3 +174,12 @@ def test_eager_steps_are_named_by_their_batch_sizes_where_graphs_are_on() -> Non
     assert said(found).warnings == (warning,)
     assert said(found, graphs_on=False) == Judgement()
     assert said(Conditions(graphs=replace(use, share=0.99))) == Judgement()
+
+
+def test_what_the_surroundings_did_passes_and_a_narrow_link_stays() -> None:
+    hot = gpu(throttle={"hw_slowdown": 1.0}, link_width=16, link_width_max=16)
+    narrow = gpu(1, link_width=8, link_width_max=16)
+    assert said(Conditions(gpus=(hot,))).passing
+    assert not said(Conditions(gpus=(hot, narrow))).passing
+    assert not said(Conditions(gpus=(hot, narrow))).warnings
+    assert not said(Conditions(gpus=(gpu(),))).passing
