@@ -1,4 +1,7 @@
-"""What a shell may complete: sweep files, slugs of a sweep's configs, run ids. A fault offers nothing, in silence."""
+"""What a shell may complete: sweep files, slugs of a sweep's configs, run ids, services.
+
+A fault offers nothing, in silence.
+"""
 
 from __future__ import annotations
 
@@ -71,6 +74,19 @@ def _named_configs(ctx: click.Context) -> tuple[NamedConfig, ...]:
             return store.named_configs()
     except TuneError:
         return ()
+
+
+def services(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The inventory's services."""
+    from orchestrator.errors import TuneError  # noqa: PLC0415 - start-up time of `tune --help`, here and below
+    from orchestrator.project import Project  # noqa: PLC0415
+
+    del param
+    try:
+        names = Project.open(_folder(ctx)).inventory.services
+    except TuneError:
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 def _folder(ctx: click.Context) -> Path:

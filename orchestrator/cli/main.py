@@ -42,6 +42,11 @@ COMMANDS = {
     "render": Entry("orchestrator.cli.render:render", "tune", "Print the systemd unit of one config."),
     "bench": Entry("orchestrator.cli.bench:bench", "tune", "Measure any OpenAI-compatible endpoint."),
     "adopt": Entry("orchestrator.cli.adopt:adopt", "operate", "Write the inventory entry of a running unit."),
+    "deploy": Entry("orchestrator.cli.deploy:deploy", "operate", "Put another version in service; back if it fails."),
+    "rollback": Entry("orchestrator.cli.deploy:rollback", "operate", "Put an earlier release back in service."),
+    "status": Entry("orchestrator.cli.releases:status", "operate", "What serves, since when, and what has drifted."),
+    "logs": Entry("orchestrator.cli.logs:logs", "operate", "The journal of a service; -f goes on."),
+    "lock": Entry("orchestrator.cli.lock:lock", "operate", "Who holds a service; end a hold."),
     "doctor": Entry(
         "orchestrator.cli.doctor:doctor", "operate", "Check hosts and services; each finding with its remedy."
     ),
@@ -54,6 +59,8 @@ COMMANDS = {
     "history": Entry(
         "orchestrator.cli.history:history", "understand", "One config's figure over all runs: table, chart."
     ),
+    "releases": Entry("orchestrator.cli.releases:releases", "understand", "What was in service, who, when and why."),
+    "diff": Entry("orchestrator.cli.releases:diff", "understand", "The unit file against the release in place."),
     "schema": Entry("orchestrator.cli.schema:schema", "understand", "JSON Schema of the files you write, for editors."),
     "exit-codes": Entry("orchestrator.cli.exit_codes:exit_codes", "understand", "Print every exit code."),
     "sim": Entry("orchestrator.cli.sim:sim", "simulate", "The simulated engine: serve, env, nvidia-smi."),

@@ -12,11 +12,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from orchestrator.cli.clock import RealClock
 from orchestrator.core import secrets
 from orchestrator.core.inventory import HostEntry, ServiceEntry
 from orchestrator.core.ports import Clock, Doors, Host, Service
+from orchestrator.errors import InputRefused
+
+if TYPE_CHECKING:
+    from orchestrator.hosts.releases import SystemdReleases
 
 REDACTOR = secrets.Redactor()
 """Knows every secret value that was read here, and takes it out of what is told and raised."""
@@ -44,6 +49,26 @@ def real_doors(entry: ServiceEntry, state: Path) -> Iterator[Doors]:
 
     Its secrets are read first, and whatever is raised in here leaves without their values.
     """
+    with _opened(entry, state) as (doors, _, _):
+        yield doors
+
+
+@contextmanager
+def release_doors(entry: ServiceEntry, state: Path) -> Iterator[tuple[Doors, SystemdReleases]]:
+    """The same, and the releases of the service. Raises ``InputRefused`` where there is no systemd."""
+    from orchestrator.hosts.releases import SystemdReleases  # noqa: PLC0415
+
+    if entry.host.manager == "process":
+        raise InputRefused(
+            f"{entry.name} runs under the process manager: releases are kept for units of systemd only",
+            remedy="a service on a host with systemd can be deployed",
+        )
+    with _opened(entry, state) as (doors, host, files):
+        yield doors, SystemdReleases(host, entry, secrets=files)
+
+
+@contextmanager
+def _opened(entry: ServiceEntry, state: Path) -> Iterator[tuple[Doors, Host, Mapping[str, str]]]:
     from orchestrator.bench.ceiling import ceiling_events_s  # noqa: PLC0415
     from orchestrator.bench.driver import ProcessLoad  # noqa: PLC0415
     from orchestrator.bench.probe import HttpEngine  # noqa: PLC0415
@@ -59,13 +84,14 @@ def real_doors(entry: ServiceEntry, state: Path) -> Iterator[Doors]:
         url = _reach(entry, host, stack)
         engine = HttpEngine(url, api_key=keys.get("api-key"), admin_key=keys.get("admin-api-key"))
         stack.callback(engine.close)
-        yield Doors(
+        doors = Doors(
             service=_service(entry, host, state, clock, values),
             engine=engine,
             load=ProcessLoad(url, clock, api_key=keys.get("api-key"), self_check=ceiling_events_s),
             telemetry=NvidiaTelemetry(host, clock),
             clock=clock,
         )
+        yield doors, host, secrets.files(entry, values)
 
 
 @contextmanager

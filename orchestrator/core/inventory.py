@@ -43,10 +43,11 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Startup:
-    """How long a start may take (s): in all, and without any sign of progress."""
+    """How long a start may take (s): in all, and without any sign of progress; how long a deploy has to stay up."""
 
     timeout_s: float = 3600.0
     no_progress_s: float = 900.0
+    healthy_for_s: float = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)

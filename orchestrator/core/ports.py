@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from orchestrator.core.commands import Answer, Command
 from orchestrator.core.conditions import EngineCounters, HostLook
 from orchestrator.core.events import Event
+from orchestrator.core.release import Found
 from orchestrator.core.results import GpuSample, LoadOutcome
 from orchestrator.core.units import (
     Aftermath,
@@ -174,6 +175,42 @@ class Service(Protocol):
 
     def restoring(self) -> RestoreState:
         """How far the host is with that."""
+        ...
+
+
+class Releases(Protocol):
+    """What was put in service on a host, and the acts that put something else there. Acts check the token.
+
+    Behind it: ``hosts.releases``. Raises as ``Service`` does, and ``UnitRefused`` for a unit that was edited, masked,
+    linked or is somebody else's.
+    """
+
+    def found(self) -> Found:
+        """The service as it stands: its releases, the unit file, drop-ins, what runs, who did what."""
+        ...
+
+    def verify(self, unit: TrialUnit) -> None:
+        """Have the host's systemd check production's next text, drop-ins included; changes nothing."""
+        ...
+
+    def adopt(self, lease: Lease, about: Mapping[str, str]) -> int:
+        """Record production as it was found; the number of that release. Known already: changes nothing."""
+        ...
+
+    def stage(self, lease: Lease, unit: TrialUnit, about: Mapping[str, str]) -> int:
+        """Write down what is about to be put in service, enable the guard; the new release's number."""
+        ...
+
+    def stage_copy(self, lease: Lease, number: int, about: Mapping[str, str]) -> int:
+        """The same with an earlier release's unit, word for word."""
+        ...
+
+    def place(self, lease: Lease) -> None:
+        """Put the staged unit where production's is, whole, and prove that systemd understood it."""
+        ...
+
+    def conclude(self, lease: Lease, number: int, outcome: str, detail: str) -> None:
+        """How it ended: ``deployed``, ``failed`` (and left so), or ``verified`` (the way back passed the gate)."""
         ...
 
 

@@ -1,8 +1,9 @@
-"""How secret values reach a trial, and how every text is kept free of them.
+"""How secret values reach a unit, and how every text is kept free of them.
 
 Variables come from an ``EnvironmentFile=``, flags from a ``--config`` file (all versions of SGLang take one; the
-command line wins over it) that systemd hands to the unit's user as a credential. Both files are root's alone, lie
-below ``/run`` and go with the trial. The unit's text and argv name the files and never hold a value.
+command line wins over it) that systemd hands to the unit's user as a credential. Both files are root's alone; those
+of a trial lie below ``/run`` and go with it, those of production stay. The unit's text and argv name the files and
+never hold a value.
 
 An engine that is a child process gets its variables through a pipe, and nothing of them lies on a disk.
 """
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from orchestrator.core.inventory import ServiceEntry
+from orchestrator.core.units import Role
 from orchestrator.errors import InputRefused
 
 SHOWN = "(not shown)"
@@ -23,17 +25,17 @@ SHORTEST = 8
 """A shorter value could not be told from ordinary words, and so not be kept out of text."""
 
 VARIABLES, CONFIG = "environment", "engine.yaml"  # SGLang wants the ending .yaml
-_FOLDER = "/run/tune"
+_FOLDERS: Mapping[Role, str] = {"trial": "/run/tune/{name}", "production": "/var/lib/tune/{name}/secrets"}
 _CREDENTIALS = "/run/credentials"
 
 Anything = TypeVar("Anything")
 
 
-def unit_lines(entry: ServiceEntry) -> tuple[str, ...]:
-    """The lines of [Service] that give a trial its secrets; none for a service without."""
+def unit_lines(entry: ServiceEntry, role: Role = "trial") -> tuple[str, ...]:
+    """The lines of [Service] that give a unit its secrets; none for a service without."""
     if entry.host.manager == "process":
         return ()
-    folder, lines = f"{_FOLDER}/{entry.name}", []
+    folder, lines = _FOLDERS[role].format(name=entry.name), []
     if any(secret.flag is None for secret in entry.secrets):
         lines.append(f"EnvironmentFile={folder}/{VARIABLES}")
     if any(secret.flag is not None for secret in entry.secrets):
@@ -41,11 +43,12 @@ def unit_lines(entry: ServiceEntry) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def config_words(entry: ServiceEntry) -> tuple[str, ...]:
+def config_words(entry: ServiceEntry, role: Role = "trial") -> tuple[str, ...]:
     """The words of the command line that give the engine its secret flags."""
     if all(secret.flag is None for secret in entry.secrets):
         return ()
-    return ("--config", f"{_CREDENTIALS}/{entry.trial_unit}/{CONFIG}")
+    unit = entry.unit if role == "production" else entry.trial_unit
+    return ("--config", f"{_CREDENTIALS}/{unit}/{CONFIG}")
 
 
 def files(entry: ServiceEntry, values: Mapping[str, str]) -> dict[str, str]:

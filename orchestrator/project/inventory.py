@@ -119,7 +119,11 @@ class _Service:
             flags=flags,
             environment=environment,
             secrets=secrets,
-            startup=Startup(timeout_s=shape.startup.timeout, no_progress_s=shape.startup.no_progress),
+            startup=Startup(
+                timeout_s=shape.startup.timeout,
+                no_progress_s=shape.startup.no_progress,
+                healthy_for_s=shape.startup.healthy_for,
+            ),
             lease_s=shape.lease,
             kept=tuple(shape.kept),
             kind="vllm" if shape.kind == "vllm" else "sglang",

@@ -53,6 +53,7 @@ MEANINGS: Mapping[type[shapes.Shape], Mapping[str, str]] = {
     shapes.Startup: {
         "timeout": "In all.",
         "no-progress": "Without any sign of progress: journal, CPU, IO, GPU memory.",
+        "healthy-for": "How long a deployed version has to stay up, once ready, before it counts as good.",
     },
     shapes.SweepFile: {
         "service": "An entry of inventory.yaml.",

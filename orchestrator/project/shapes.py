@@ -118,12 +118,13 @@ class Secret(Shape):
 
 
 class Startup(Shape):
-    """How long a start may take, in all and without progress."""
+    """How long a start may take, in all and without progress; how long what was deployed has to stay up."""
 
     bare = "timeout"
 
     timeout: Wait = 3600.0
     no_progress: Wait = 900.0
+    healthy_for: Wait = 20.0
 
 
 class Service(Shape):

@@ -118,3 +118,34 @@ def _confirm(
 
 def _failed(doors: Doors, watched: Watched, failure: Failure) -> StartFailed:
     return StartFailed(failure, doors.clock.monotonic() - watched.started_at, watched.invocation_id)
+
+
+def stay_ready(
+    doors: Doors, held: Held, role: Role, ready: Ready, *, seconds: float, limits: Startup, cancel: Cancel
+) -> None:
+    """Minimum healthy time: the same invocation goes on running for ``seconds``, and then still answers with tokens.
+
+    Raises ``StartFailed`` as soon as it does not.
+    """
+    clock = doors.clock
+    watched = readiness.begin(ready.invocation_id, clock.monotonic())
+    cursor, said = ready.cursor, ""
+    end = clock.monotonic() + seconds
+    while True:
+        held.beat()
+        seen = held.ask(lambda at=cursor: doors.service.watch(role, at), cancel)  # type: ignore[misc]
+        cursor = seen.cursor
+        now = clock.monotonic()
+        watched, step = readiness.look(watched, seen, now, limits)
+        if step.failure is not None:
+            raise _failed(doors, watched, step.failure)
+        if now >= end:
+            probe = doors.engine.ask_tokens(timeout_s=PROBE_TIMEOUT_S)
+            if probe.answered:
+                return
+            said = probe.detail
+            if now - end >= 2 * PROBE_TIMEOUT_S:
+                raise _failed(
+                    doors, watched, failures.timeout(watched.lines, now - watched.started_at, "healthy", said)
+                )
+        clock.sleep(min(POLL_S, max(0.1, end - now)), cancel)

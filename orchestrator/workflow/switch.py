@@ -39,8 +39,13 @@ class Ground:
         self.memory_mib: tuple[int, ...] | None = None
 
 
-def stop_and_clear(doors: Doors, held: Held, ground: Ground, role: Role, *, cancel: Cancel) -> None:
-    """Stop a unit and wait until everything the next start needs is free; else name the holder (``HostFault``)."""
+def stop_and_clear(
+    doors: Doors, held: Held, ground: Ground, role: Role, *, cancel: Cancel, again: str = "tune sweep --resume"
+) -> None:
+    """Stop a unit and wait until everything the next start needs is free; else name the holder (``HostFault``).
+
+    ``again``: the command that goes on once the holder is gone.
+    """
 
     def stopped() -> bool | None:
         return None if doors.service.watch(role).unit.is_running else True
@@ -65,7 +70,7 @@ def stop_and_clear(doors: Doors, held: Held, ground: Ground, role: Role, *, canc
             raise HostFault(
                 f"the host is not free for the next start: {seen.obstacles[0]}",
                 cause="a process outlived its unit, or somebody else started one",
-                remedy="end it by hand (nothing is ever killed by name), then: tune sweep --resume",
+                remedy=f"end it by hand (nothing is ever killed by name), then: {again}",
                 evidence=seen.obstacles,
             )
         doors.clock.sleep(POLL_S, cancel)

@@ -334,7 +334,7 @@ def test_it_says_which_version_it_is() -> None:
 def test_unknown_verbs_are_refused_with_those_there_are() -> None:
     code, told = run("explode")
     assert (code, told["kind"]) == (2, "bad-request")
-    assert "version record survey verify ask teardown watch restoring take" in told["fact"]
+    assert "version record survey verify ask teardown watch restoring releases verify-release take" in told["fact"]
 
 
 def test_it_runs_on_the_python_of_old_hosts() -> None:
@@ -408,3 +408,25 @@ def test_what_differs_is_told_word_by_word() -> None:
         "word 1: meant 'b', systemd has 'c'",
         "2 words meant, systemd has 3",
     ]
+
+
+def test_a_release_leaves_the_host_without_its_secrets() -> None:
+    text = (
+        'Environment="HF_TOKEN=hf-12345678"\nExecStart=/opt/e/bin/python -m sglang.launch_server \\\n'
+        "    --api-key \\\n    sk-12345678 --admin-api-key=sk-87654321 --max-total-tokens 4096\n"
+    )
+    argv = ["python", "--api-key", "sk-12345678", "--admin-api-key=sk-87654321"]
+    kept = {"text": text, "argv": argv, "commands": [argv], "secrets": {"environment": 'HF_TOKEN="hf-12345678"'}}
+    told = json.dumps(helper.shown_release(kept))
+    for value in ("hf-12345678", "sk-12345678", "sk-87654321"):
+        assert value not in told
+    assert "--max-total-tokens 4096" in told
+
+
+def test_the_newest_releases_are_kept_and_the_last_good_one_for_ever(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    for number in range(1, helper.KEPT_RELEASES + 5):
+        outcome = "adopted" if number == 1 else "rolled back"
+        helper.write_release(folder, {"number": number, "outcome": outcome})
+    kept = [release["number"] for release in helper.all_releases(folder)]
+    assert kept == [1, *range(5, helper.KEPT_RELEASES + 5)]

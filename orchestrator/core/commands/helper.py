@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.core.commands import Answer, Command, Reply
+from orchestrator.core.config import config_from_json
+from orchestrator.core.release import Found, Release
 from orchestrator.core.units import (
     Holder,
     HostRecord,
@@ -125,6 +127,42 @@ class HelperCalls:
         """How far the host is with that."""
         return self._command("restoring", {}, _restoring)
 
+    def releases(self) -> Command[Found]:
+        """What was put in service, the unit as it lies there, and what runs."""
+        return self._command("releases", {"unit": self.unit}, found_from)
+
+    def verify_release(self, unit: TrialUnit) -> Command[None]:
+        """systemd's own verdict on production's next text, drop-ins included."""
+        return self._command("verify-release", {"unit": self.unit, **_meant(unit)}, _nothing)
+
+    def adopt_found(self, lease: Lease, about: Mapping[str, str]) -> Command[int]:
+        """Record production as it was found; the number of that release."""
+        return self._command("adopt-found", {"token": lease.token, "about": dict(about)}, _number)
+
+    def stage(
+        self, lease: Lease, unit: TrialUnit, about: Mapping[str, str], secrets: Mapping[str, str]
+    ) -> Command[int]:
+        """Write down what is about to be put in service; its number."""
+        fields = {"token": lease.token, **_meant(unit), "secrets": dict(secrets), "about": dict(about)}
+        return self._command("stage", fields, _number)
+
+    def stage_copy(self, lease: Lease, number: int, about: Mapping[str, str]) -> Command[int]:
+        """The same with an earlier release, word for word."""
+        return self._command("stage-copy", {"token": lease.token, "number": number, "about": dict(about)}, _number)
+
+    def place(self, lease: Lease) -> Command[None]:
+        """Put the staged unit where production's is, and have it proved."""
+        return self._command("place", {"token": lease.token}, _nothing)
+
+    def conclude(self, lease: Lease, number: int, outcome: str, detail: str) -> Command[None]:
+        """How the deploy of that release ended: deployed, failed, or verified."""
+        fields = {"token": lease.token, "number": number, "outcome": outcome, "detail": detail[:4000]}
+        return self._command("conclude", fields, _nothing)
+
+    def break_(self) -> Command[str]:
+        """For people: let somebody's hold run out now; what the host did about it."""
+        return self._command("break", {}, lambda told: str(told["did"]))
+
     def _place(self) -> dict[str, Any]:
         return {"unit": self.unit, "port": self.port}
 
@@ -204,6 +242,10 @@ def _meant(unit: TrialUnit) -> dict[str, Any]:
     return {"text": unit.text, "argv": list(unit.argv), "environment": dict(unit.environment)}
 
 
+def _number(told: Mapping[str, Any]) -> int:
+    return int(told["number"])
+
+
 def _nothing(_: Mapping[str, Any]) -> None:
     return None
 
@@ -271,4 +313,46 @@ def _restoring(told: Mapping[str, Any]) -> RestoreState:
         detail=told["detail"],
         production=None if state is None else unit_state(state),
         was_active=told.get("was_active", False),
+    )
+
+
+def found_from(told: Mapping[str, Any]) -> Found:
+    """A service as it stands on its host."""
+    return Found(
+        releases=tuple(_release(one) for one in told["releases"]),
+        unit=unit_state(told["state"]),
+        path=told["path"],
+        text=told["text"],
+        digest=told["digest"],
+        drop_ins=told["drop_ins"],
+        needs_reload=told["needs_reload"],
+        enabled=told["enabled"],
+        since=told["since"],
+        commands=tuple(tuple(words) for words in told["commands"]),
+        running=tuple(told["running"]),
+        record=record_from(told["record"]) if told["record"] else None,
+        restored=told["told"],
+        audit=tuple(told["audit"]),
+    )
+
+
+def _release(told: Mapping[str, Any]) -> Release:
+    about = told["about"]
+    return Release(
+        number=told["number"],
+        at=told["at"],
+        outcome=told["outcome"],
+        detail=told["detail"],
+        ended=told["ended"],
+        who=about.get("who", ""),
+        why=about.get("why", ""),
+        engine=about.get("engine", ""),
+        source=about.get("source", ""),
+        config=config_from_json(about["config"]) if about.get("config") else None,
+        text=told["text"],
+        digest=told["digest"],
+        argv=tuple(told["argv"]),
+        environment=told["environment"],
+        drop_ins=told["drop_ins"],
+        copy_of=told["copy_of"],
     )

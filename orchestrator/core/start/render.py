@@ -1,16 +1,17 @@
-"""From a config to the unit of a trial: the only home of jinja2.
+"""From a config to the unit of a trial, or to production's own: the only home of jinja2.
 
 A template is text that people edit, so what comes out is read back before anybody sees it: one command, exactly
-the argv that was meant, every variable, and the handful of directives without which a trial is not safe for the
-host. Templates see ``service`` (the inventory's entry), ``run``, ``trial``, ``argv``, ``environment``, ``kept.unit``
-and ``kept.service`` (lines of the production unit that also count for a trial, and where its secrets come from), and
-the filters ``exec``, ``environment``, ``path``, ``user`` and ``text``, which write a value as systemd reads it.
+the argv that was meant, every variable, and the handful of directives without which a unit of its role is not safe for
+the host. Templates see ``role`` (``trial`` or ``production``), ``service`` (the inventory's entry), ``run``, ``trial``
+(both empty for production), ``argv``, ``environment``, ``kept.unit``, ``kept.service`` and ``kept.install`` (lines of
+the hand-written unit that count for this role, and where its secrets come from), and the filters ``exec``,
+``environment``, ``path``, ``user`` and ``text``, which write a value as systemd reads it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError
@@ -21,10 +22,11 @@ from orchestrator.core.config import Config, FlagValue
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.start import unit
 from orchestrator.core.start.unit import Directive
-from orchestrator.core.units import TrialUnit
+from orchestrator.core.units import Role, TrialUnit
 from orchestrator.errors import InputRefused
 
 MARKER = "# tune: trial "
+PRODUCTION_MARKER = "# tune: production "
 
 # Lines of the production unit that make a trial of it comparable: what the engine may use, and where it runs.
 # Everything else stays out: when production restarts, what it starts and notifies, how it is enabled.
@@ -49,20 +51,37 @@ _SERVICE_NAMES = """
 """
 _KEPT_IN_SERVICE = frozenset(_SERVICE_NAMES.split())
 
-_NEEDED = {
-    ("Service", "Type"): ("exec",),
-    ("Service", "Restart"): ("no",),
+# Of production every line is kept, but for what the template alone may say; its name says which section it is from.
+_INSTALL_NAMES = frozenset({"WantedBy", "RequiredBy", "UpheldBy", "Also", "Alias", "DefaultInstance"})
+_UNIT_TEXT = """
+    Description Documentation Wants Requires Requisite BindsTo PartOf Upholds Conflicts Before After OnFailure OnSuccess
+    PropagatesReloadTo ReloadPropagatedFrom PropagatesStopTo StopPropagatedFrom JoinsNamespaceOf RequiresMountsFor
+    WantsMountsFor OnFailureJobMode OnSuccessJobMode IgnoreOnIsolate StopWhenUnneeded RefuseManualStart
+    RefuseManualStop AllowIsolate DefaultDependencies SurviveFinalKillSignal CollectMode FailureAction SuccessAction
+    FailureActionExitStatus SuccessActionExitStatus JobTimeoutSec JobRunningTimeoutSec JobTimeoutAction
+    JobTimeoutRebootArgument StartLimitIntervalSec StartLimitInterval StartLimitBurst StartLimitAction
+    RebootArgument SourcePath
+"""
+_UNIT_NAMES = frozenset(_UNIT_TEXT.split())
+_TEMPLATE_ALONE = frozenset({"Type", "ExecStart", "KillMode", "SendSIGKILL"})
+
+_NEEDED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Service", "KillMode"): ("mixed", "control-group"),
     ("Service", "SendSIGKILL"): ("yes", "true", "on", "1"),
+}
+_RESTART: Mapping[Role, Mapping[tuple[str, str], tuple[str, ...]]] = {
+    "trial": {("Service", "Restart"): ("no",)},
+    "production": {},  # the template's, or what a person chose
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """Lines of the production unit that also count for a trial, by section."""
+    """Lines of the hand-written unit that count for a role, by section."""
 
     unit: tuple[str, ...]
     service: tuple[str, ...]
+    install: tuple[str, ...] = ()
 
 
 def render_unit(entry: ServiceEntry, config: Config, *, run: str, trial: str) -> TrialUnit:
@@ -71,15 +90,27 @@ def render_unit(entry: ServiceEntry, config: Config, *, run: str, trial: str) ->
     Raises ``InputRefused`` with ``template:line`` of everything that keeps the template from being one, and for a
     value that no unit can hold or a flag that the engine's version does not have.
     """
-    argv = launch_argv(entry, config)
+    return _unit(entry, config, "trial", {"run": run, "trial": trial})
+
+
+def render_production(entry: ServiceEntry, config: Config) -> TrialUnit:
+    """Production's own unit for ``config``: as ``render_unit``, with a ``Restart=`` and limits fit for service.
+
+    The text depends on nothing but service, template and config, so that the same deploy twice is known as the same.
+    """
+    return _unit(entry, config, "production", {"run": "", "trial": ""})
+
+
+def _unit(entry: ServiceEntry, config: Config, role: Role, said: Mapping[str, str]) -> TrialUnit:
+    argv = launch_argv(entry, config, role)
     environment = {**entry.environment, **config.environment}
-    given = secrets.unit_lines(entry)
-    also = kept(entry.kept)
-    also = Kept(unit=also.unit, service=(*also.service, *given))
-    text = _fill(entry, {"run": run, "trial": trial, "argv": argv, "environment": environment, "kept": also})
-    _check(entry, text, argv, environment)
+    also = kept(entry.kept) if role == "trial" else kept_in_production(entry.kept)
+    also = replace(also, service=(*also.service, *secrets.unit_lines(entry, role)))
+    values = {**said, "role": role, "argv": argv, "environment": environment, "kept": also}
+    text = _fill(entry, values)
+    _check(entry, text, argv, environment, role)
     return TrialUnit(
-        name=entry.trial_unit,
+        name=entry.trial_unit if role == "trial" else entry.unit,
         text=text,
         argv=argv,
         environment=environment,
@@ -88,7 +119,7 @@ def render_unit(entry: ServiceEntry, config: Config, *, run: str, trial: str) ->
     )
 
 
-def launch_argv(entry: ServiceEntry, config: Config) -> tuple[str, ...]:
+def launch_argv(entry: ServiceEntry, config: Config, role: Role = "trial") -> tuple[str, ...]:
     """The whole command line: the engine's own python, the config's flags, and where this service listens."""
     if entry.kind != "sglang":
         raise InputRefused(
@@ -97,7 +128,7 @@ def launch_argv(entry: ServiceEntry, config: Config) -> tuple[str, ...]:
         )
     program = (f"{entry.engine_folder}/bin/python", "-m", "sglang.launch_server")
     told = flags.argv({**config.flags, **_deployment(entry)}, entry.engine)
-    return (*program, *told, *secrets.config_words(entry), *entry.extra_args)
+    return (*program, *told, *secrets.config_words(entry, role), *entry.extra_args)
 
 
 def _deployment(entry: ServiceEntry) -> Mapping[str, FlagValue]:
@@ -113,6 +144,17 @@ def kept(lines: Sequence[str]) -> Kept:
     return Kept(
         unit=tuple(line for name, line in named if name in _KEPT_IN_UNIT),
         service=tuple(line for name, line in named if name in _KEPT_IN_SERVICE),
+    )
+
+
+def kept_in_production(lines: Sequence[str]) -> Kept:
+    """Sort every line an entry keeps by the section it is from; those that only the template may say are left out."""
+    named = [(line.partition("=")[0].strip(), line.strip()) for line in lines if "\n" not in line]
+    own = [(name, line) for name, line in named if name not in _TEMPLATE_ALONE and secrets.SHOWN not in line]
+    return Kept(
+        unit=tuple(line for name, line in own if name in _UNIT_NAMES),
+        service=tuple(line for name, line in own if name not in _UNIT_NAMES | _INSTALL_NAMES),
+        install=tuple(line for name, line in own if name in _INSTALL_NAMES),
     )
 
 
@@ -157,7 +199,7 @@ def _line_of(traceback: TracebackType | None) -> int:
 def _refused(entry: ServiceEntry, faults: Sequence[tuple[int, str]]) -> InputRefused:
     place = f"templates/{entry.template}"
     return InputRefused(
-        f"{place} does not make a trial unit of {entry.name}",
+        f"{place} does not make a unit of {entry.name}",
         faults=[f"{place}:{line}: {text}" if line else f"{place}: {text}" for line, text in faults],
         remedy="compare it with the template that comes with tune",
     )
@@ -166,11 +208,12 @@ def _refused(entry: ServiceEntry, faults: Sequence[tuple[int, str]]) -> InputRef
 # --- what came out -------------------------------------------------------------------------------------------------
 
 
-def _check(entry: ServiceEntry, text: str, argv: tuple[str, ...], environment: Mapping[str, str]) -> None:
-    """Refuse a text that is not a safe trial unit of exactly this argv; all faults at once, each with its line."""
+def _check(entry: ServiceEntry, text: str, argv: tuple[str, ...], environment: Mapping[str, str], role: Role) -> None:
+    """Refuse a text that is not a safe unit of exactly this argv; all faults at once, each with its line."""
     faults: list[tuple[str | None, str]] = []
-    if not text.startswith(MARKER):
-        faults.append((None, f"the first line does not begin with {MARKER!r}, by which the host knows trial units"))
+    marker = MARKER if role == "trial" else PRODUCTION_MARKER
+    if not text.startswith(marker):
+        faults.append((None, f"the first line does not begin with {marker!r}, by which {role} units are known"))
     try:
         directives = unit.read_unit(text)
         commands = unit.exec_start(directives)
@@ -186,27 +229,29 @@ def _check(entry: ServiceEntry, text: str, argv: tuple[str, ...], environment: M
     changed = [name for name, value in environment.items() if variables.get(name) != value]
     if changed:
         faults.append(("environment", f"{', '.join(changed)}: not set in the unit, or to another value than meant"))
-    faults += _unsafe(directives, entry.unit)
+    faults += _unsafe(directives, entry.unit, role)
     there = {f"{directive.key}={directive.value}" for directive in directives if directive.section == "Service"}
     faults += [
-        ("kept", f"[Service] {line} is not in it: the trial would start without its secrets")
-        for line in secrets.unit_lines(entry)
+        ("kept", f"[Service] {line} is not in it: the {role} would start without its secrets")
+        for line in secrets.unit_lines(entry, role)
         if line not in there
     ]
     if faults:
         raise _refused(entry, [(_template_line(entry.template_text, key), fault) for key, fault in faults])
 
 
-def _unsafe(directives: Sequence[Directive], production: str) -> list[tuple[str | None, str]]:
-    """Directives without which a trial could outlive its run, restart, or run beside production."""
+def _unsafe(directives: Sequence[Directive], production: str, role: Role) -> list[tuple[str | None, str]]:
+    """Directives without which a stop may have no end; a trial could outlive its run, or run beside production."""
     last = {(directive.section, directive.key): directive.value for directive in directives}
     faults: list[tuple[str | None, str]] = []
-    for (section, key), accepted in _NEEDED.items():
+    for (section, key), accepted in {("Service", "Type"): ("exec",), **_RESTART[role], **_NEEDED}.items():
         value = last.get((section, key))
         if value not in accepted:
             faults.append((key, f"[{section}] {key}= is {value or 'not set'}; accepted: {' or '.join(accepted)}"))
     if not last.get(("Service", "TimeoutStopSec")):
         faults.append(("TimeoutStopSec", "[Service] TimeoutStopSec= is not set; a stop has to have an end"))
+    if role == "production":
+        return faults
     for key in ("Conflicts", "After"):
         named = [word for d in directives if (d.section, d.key) == ("Unit", key) for word in d.value.split()]
         if production not in named:

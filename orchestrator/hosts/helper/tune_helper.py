@@ -15,15 +15,21 @@ What it touches, and nothing else:
     /run/tune/SERVICE/                      the files that give a trial its secrets (0600); they go with the trial
     /run/systemd/system/tune-verify-*       there for a moment, so that systemd says how it understands a text
     tune-expire-SERVICE, tune-restore-SERVICE, tune-ask-*   transient units of its own
-    production: `systemctl stop` and `systemctl start`; its files are never written
+    production: `systemctl stop` and `systemctl start`; a trial never writes its files
+    /etc/systemd/system/UNIT                production's own unit, whole: by a deploy (`place`) and on its way back
+    /etc/systemd/system/tune-guard-SERVICE.service, and its link in multi-user.target.wants: while a deploy is under way
+    /var/lib/tune/SERVICE/releases/*.json   what was put in service: unit, flags, who, when, why, how it ended (0600)
+    /var/lib/tune/SERVICE/audit.jsonl       one line before and one after each act; only ever appended to
+    /var/lib/tune/SERVICE/secrets/          the files that give production its secrets (0600)
 It never kills by name or pid: processes end because systemd stops their unit. Every act is written to the journal.
 A unit can run any program as any user, so being allowed to run this file is as good as being root.
 
-    questions            version record survey verify ask teardown watch restoring
+    questions            version record survey verify ask teardown watch restoring releases verify-release
     acts (need a token)  renew install stop start restore free
+    a deploy (token)     adopt-found stage stage-copy place conclude
     reveal               a file of secrets that only root may read
     take                 begins to hold; `break SERVICE` is for people: it ends somebody's hold, production first
-    by systemd itself    expire (the dead man's switch), restore-now
+    by systemd itself    expire (the dead man's switch), restore-now, guard (at boot, after a deploy broken by a reboot)
 
 The process manager imports this file too: it asks the same questions about processes, port and GPUs, and keeps the same
 record elsewhere, with the first part, up to "systemd":
@@ -154,6 +160,8 @@ def take(
             "restored_first": unfinished,
             "rebooted": old is not None and unfinished and old["boot_id"] != moment.boot,
         }
+        if old is not None and unfinished and "deploy" in old:
+            record["deploy"] = old["deploy"]
         set_deadline(record, moment, ttl_s + (RESTORE_BOUND_S if unfinished else 0.0))
         os.makedirs(folder, mode=0o700, exist_ok=True)
         write(folder, record)
@@ -232,6 +240,7 @@ def settle(folder: str, *, now: Callable[[], Now] = read_clock) -> None:
         if record is not None:
             record["state"] = "production"
             record.pop("restoring", None)
+            record.pop("deploy", None)
             if not is_live(record, now()) or not note(folder, record):
                 with contextlib.suppress(OSError):  # a disk that cannot be written at all keeps it
                     drop(folder)
@@ -483,20 +492,25 @@ def check_text(trial: str, text: str) -> None:
     if not text.startswith(MARKER):
         raise Refused("unit", f"{trial} does not begin with {MARKER!r}, by which trial units are known")
     refuse_foreign(trial)
+    check_lines(trial, text)
+
+
+def check_lines(unit: str, text: str) -> None:
+    """The rest of it: accounts, folders, and what systemd says of each line."""
     for line in text.splitlines():  # these two it would only find out at start
         name, _, value = line.partition("=")
         if name == "User" and not value.isdigit() and not account_exists(value):
-            raise Refused("unit", f"{trial}: there is no account {value} on this host")
+            raise Refused("unit", f"{unit}: there is no account {value} on this host")
         if name == "WorkingDirectory" and value.startswith("/") and not os.path.isdir(value.replace("%%", "%")):
-            raise Refused("unit", f"{trial}: there is no folder {value} on this host")
+            raise Refused("unit", f"{unit}: there is no folder {value} on this host")
     with tempfile.TemporaryDirectory(prefix="tune-verify-") as folder:
-        path = os.path.join(folder, trial)
+        path = os.path.join(folder, unit)
         write_whole(path, text.encode(), 0o644)
         done = run("systemd-analyze", "verify", "--man=no", path)
     said = [line.replace(f"{folder}/", "") for line in done.stderr.splitlines()]
-    ours = [line for line in said if trial in line]
+    ours = [line for line in said if unit in line]
     if ours:
-        raise Refused("unit", f"systemd does not accept {trial} as it is meant: {ours[0]}", ours)
+        raise Refused("unit", f"systemd does not accept {unit} as it is meant: {ours[0]}", ours)
     if done.returncode != 0 and any(line.startswith("Failed to") for line in said):
         raise Refused("host", "systemd-analyze verify does not work on this host", said)
 
@@ -508,10 +522,13 @@ def account_exists(name: str) -> bool:
     return False
 
 
-def prove(unit: str, argv: Sequence[str], environment: dict[str, str]) -> None:
-    """What systemd understood is what was meant: one command, word by word, and every variable."""
+def prove(unit: str, argv: Sequence[str], environment: dict[str, str], path: str = "") -> None:
+    """What systemd understood is what was meant: one command, word by word, and every variable.
+
+    ``path``: where it has to lie; a trial's place by default.
+    """
     seen = show(unit, "FragmentPath")
-    if seen["LoadState"] != "loaded" or seen["FragmentPath"] != trial_path(unit):
+    if seen["LoadState"] != "loaded" or seen["FragmentPath"] != (path or trial_path(unit)):
         raise Refused("unit", f"systemd loaded {unit} from {seen['FragmentPath'] or 'nowhere'} ({seen['LoadState']})")
     commands = commands_of(unit)
     words = [word.replace("$$", "$") for command in commands for word in command]
@@ -525,14 +542,24 @@ def prove(unit: str, argv: Sequence[str], environment: dict[str, str]) -> None:
         raise Refused("unit", f"systemd understood another value of {', '.join(wrong)} than was meant")
 
 
-def prove_beforehand(text: str, argv: Sequence[str], environment: dict[str, str]) -> None:
-    """The same before anything is in place: systemd reads the text once, under a name that nobody uses."""
+def prove_beforehand(text: str, argv: Sequence[str], environment: dict[str, str], drop_ins: Sequence[str] = ()) -> None:
+    """The same before anything is in place: systemd reads the text once, under a name that nobody uses.
+
+    ``drop_ins`` are files that will change it under its real name, and so have to change it here.
+    """
     unit = f"tune-verify-{secrets.token_hex(6)}.service"
-    write_whole(trial_path(unit), text.encode(), 0o644)
+    folder = f"{trial_path(unit)}.d"
     try:
+        write_whole(trial_path(unit), text.encode(), 0o644)
+        if drop_ins:
+            os.mkdir(folder, mode=0o755)
+        for path in drop_ins:
+            shutil.copyfile(path, os.path.join(folder, os.path.basename(path)))
         prove(unit, argv, environment)
     finally:
-        os.unlink(trial_path(unit))
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(trial_path(unit))
 
 
 def differences(meant: Sequence[str], understood: Sequence[str]) -> list[str]:
@@ -939,13 +966,18 @@ def reveal(request: Request) -> Answer:
     return {"text": text}
 
 
+def check_secrets(files: dict[str, str]) -> None:
+    """Only files of these names."""
+    if not files.keys() <= SECRET_FILES:
+        raise Refused("bad-request", f"secret files are called {', '.join(sorted(SECRET_FILES))}")
+
+
 def write_secrets(service: str, files: dict[str, str]) -> None:
     """Exactly these files for the service's trial, readable by root alone; systemd hands on what they hold."""
     remove_secrets(service)
     if not files:
         return
-    if not files.keys() <= SECRET_FILES:
-        raise Refused("bad-request", f"secret files are called {', '.join(sorted(SECRET_FILES))}")
+    check_secrets(files)
     folder = os.path.join(SECRETS_ROOT, service)
     os.makedirs(folder, mode=0o700)
     for name, text in files.items():
@@ -1048,6 +1080,7 @@ def clear_up(record: Record) -> None:
     if is_stopped(show(trial)):
         remove_trial(trial)
     remove_secrets(record["service"])
+    end_deploy(record, "abandoned", "it ended before production was stopped")
     disarm(record["service"])
 
 
@@ -1155,6 +1188,7 @@ def restore_now(request: Request) -> Answer:
                 again.pop("restoring", None)
                 note(folder, again)
         raise
+    end_deploy(record, "rolled back", f"{detail}; not verified")
     settle(folder)
     tell(folder, record, "restored", detail)
     return {"did": detail}
@@ -1164,6 +1198,9 @@ def put_back(record: Record, say: Callable[[str], None]) -> str:
     """The work of a restore; returns how production was left. Raises when it does not run although it did."""
     production = record["production"]
     unit, trial = production["unit"], trial_of(production["unit"])
+    if "deploy" in record:
+        say(put_text_back(record))  # first of all: whatever comes next, a reboot ends with it
+        trial = unit  # what has to go is the new version, under production's own name
     say(f"stopping {trial}")
     order_stop(trial)
     if not wait_stopped(trial, STOP_BOUND_S):
@@ -1186,7 +1223,7 @@ def put_back(record: Record, say: Callable[[str], None]) -> str:
     # What is left on a GPU may or may not leave room: production that tries is better than production that is down.
     beside = "".join(f"; {in_words(holder)}" for holder in left) + blind
     try:
-        remove_trial(trial)
+        remove_trial(trial_of(unit))
         remove_secrets(record["service"])
     except (Refused, OSError) as error:  # systemd reloads nothing while /run is full, but it starts what it knows
         syslog.syslog(syslog.LOG_ERR, f"{trial} could not be taken away whole: {error}")
@@ -1197,7 +1234,7 @@ def put_back(record: Record, say: Callable[[str], None]) -> str:
     seen = wait_started(unit, order_start(unit))
     if not is_up(seen):
         raise Refused("host", f"{unit} was started and is {seen['ActiveState']} ({seen['Result']}){beside}")
-    changed = [hide_secrets(words) for words in commands_of(unit)] != production["argv"]
+    changed = [hide_secrets(words) for words in commands_of(unit)] != production["argv"] and "deploy" not in record
     return f"{unit} was started{', with another command line than before' if changed else ''}{beside}"
 
 
@@ -1227,6 +1264,394 @@ def tell(folder: str, record: Record, phase: str, detail: str) -> None:
     syslog.syslog(syslog.LOG_NOTICE, f"{phase}: {detail}")
 
 
+# --- releases: what deploy and rollback put in service -------------------------------------------------------------
+
+ETC = "/etc/systemd/system"
+KEPT_RELEASES = 30
+GOOD = {"adopted", "deployed"}  # these passed the gate, or ran when we came; the newest of them is last-good
+IN_PLACE = {*GOOD, "failed"}  # the newest of these is what the unit file should be; others never were, or were undone
+SILENT = re.compile(
+    r"((?:--(?:[a-z0-9-]+-)?(?:key|token|password|secret)(?:[ =]|\\\n\s*)+)"
+    r"|(?:\b[A-Z0-9_]*(?:KEY|TOKEN|PASSWORD|SECRET)=))(\"[^\"]*\"|\S+)"
+)
+
+
+def release_path(folder: str, number: int) -> str:
+    """Where a release is kept."""
+    return os.path.join(folder, "releases", f"{number:06d}.json")
+
+
+def all_releases(folder: str) -> list[Record]:
+    """Every release that is kept, oldest first."""
+    with contextlib.suppress(FileNotFoundError):
+        names = sorted(
+            name for name in os.listdir(os.path.join(folder, "releases")) if re.fullmatch(r"\d{6}\.json", name)
+        )
+        return [found for name in names if (found := read_json(os.path.join(folder, "releases", name))) is not None]
+    return []
+
+
+def newest(known: Sequence[Record], outcomes: set[str]) -> Record | None:
+    """The newest release that ended in one of these ways."""
+    return next((release for release in reversed(known) if release["outcome"] in outcomes), None)
+
+
+def write_release(folder: str, release: Record) -> None:
+    """A release whole; the oldest are forgotten beyond ``KEPT_RELEASES``, never the last good one."""
+    os.makedirs(os.path.join(folder, "releases"), mode=0o700, exist_ok=True)
+    write_whole(release_path(folder, release["number"]), json.dumps(release, indent=1).encode(), 0o600)
+    known = all_releases(folder)
+    good = newest(known, GOOD)
+    for old in known[:-KEPT_RELEASES]:
+        if good is None or old["number"] != good["number"]:
+            os.unlink(release_path(folder, old["number"]))
+
+
+def audit(service: str, verb: str, what: str) -> None:
+    """One line, only ever appended. A disk that cannot be written must not keep production down."""
+    folder = os.path.join(STATE_ROOT, service)
+    line = {"at": stamp(time.time()), "by": caller(), "verb": verb, "what": what}
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        descriptor = os.open(
+            os.path.join(folder, "audit.jsonl"),
+            os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW,
+            0o600,
+        )
+        try:
+            os.write(descriptor, (json.dumps(line) + "\n").encode())
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        syslog.syslog(syslog.LOG_ERR, f"cannot write the audit of {service}: {error}")
+
+
+def audited(service: str) -> list[str]:
+    """The end of the audit; as much as may be answered."""
+    with contextlib.suppress(FileNotFoundError), open(os.path.join(STATE_ROOT, service, "audit.jsonl"), "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - 32768))
+        return file.read().decode("utf-8", "replace").splitlines()[-100:]
+    return []
+
+
+def caller() -> str:
+    """The login on whose behalf we are root."""
+    return os.environ.get("SUDO_USER") or pwd.getpwuid(os.getuid()).pw_name
+
+
+def silent(text: str) -> str:
+    """A unit text that may leave the host: values that look like keys are starred."""
+    return SILENT.sub(r"\1***", text)
+
+
+def digest(text: str) -> str:
+    """Tells one text from another."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def refuse_elsewhere(unit: str) -> str:
+    """The path of a production unit that deploy may write: a plain file in /etc. Others are somebody's intention."""
+    path = os.path.join(ETC, unit)
+    seen = show(unit, "FragmentPath")
+    if os.path.islink(path):
+        target = os.readlink(path)
+        what = "is masked" if target == "/dev/null" else f"is a symbolic link to {target}"
+        raise Refused("unit", f"{path} {what}: it is not overwritten")
+    if seen["LoadState"] != "loaded" or seen["FragmentPath"] != path:
+        where = seen["FragmentPath"] or "no file"
+        raise Refused("unit", f"{unit} comes from {where} ({seen['LoadState']}); deploy writes {path} and nothing else")
+    return path
+
+
+def read_text(path: str) -> str:
+    """A unit file or drop-in; bounded."""
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        text = file.read(ANSWER_BYTES + 1)
+    if len(text) > ANSWER_BYTES:
+        raise Refused("unit", f"{path} is longer than a unit can reasonably be")
+    return text
+
+
+def drop_ins_of(unit: str) -> list[str]:
+    """Drop-ins for this unit; those for every service apply to whatever is written anyway."""
+    paths = show(unit, "DropInPaths")["DropInPaths"].split()
+    return [path for path in paths if os.path.basename(os.path.dirname(path)) != "service.d"]
+
+
+def refuse_drift(folder: str, path: str) -> None:
+    """Deploy follows on what it knows: a unit that somebody has edited since is not overwritten silently."""
+    expected = newest(all_releases(folder), IN_PLACE)
+    if expected is not None and digest(read_text(path)) != expected["digest"]:
+        raise Refused(
+            "unit", f"{path} was edited since release {expected['number']}: it is not overwritten", drift=True
+        )
+
+
+def shown_release(release: Record) -> Answer:
+    """A release as it may leave the host."""
+    hidden = {"text": silent(release["text"]), "argv": hide_secrets(release["argv"]), "commands": [], "secrets": {}}
+    return {**release, **hidden}
+
+
+def releases(request: Request) -> Answer:
+    """What was put in service, the unit as it lies there now, what runs, and who did what."""
+    unit, folder = request["unit"], folder_of(request)
+    seen = show(unit, "FragmentPath", "NeedDaemonReload", "UnitFileState", "ActiveEnterTimestamp")
+    known = all_releases(folder)
+    there = os.path.isfile(seen["FragmentPath"])
+    text = read_text(seen["FragmentPath"]) if there else ""
+    commands = commands_of(unit) if seen["LoadState"] == "loaded" else []
+    record = read(folder)
+    return {
+        "releases": [shown_release(release) for release in known],
+        "path": seen["FragmentPath"],
+        "text": silent(text),
+        "digest": digest(text) if there else "",
+        "drop_ins": {path: silent(read_text(path)) for path in drop_ins_of(unit)},
+        "needs_reload": seen["NeedDaemonReload"] == "yes",
+        "enabled": seen["UnitFileState"],
+        "since": seen["ActiveEnterTimestamp"],
+        "commands": [hide_secrets([word.replace("$$", "$") for word in words]) for words in commands],
+        "running": hide_secrets(proc(int(seen["MainPID"]), "cmdline").split("\0")[:-1]),
+        "state": state_of(seen),
+        "record": None if record is None else {**shown(record), "rebooted": record["boot_id"] != read_clock().boot},
+        "told": last_told(folder),
+        "audit": audited(request["service"]),
+    }
+
+
+def verify_release(request: Request) -> Answer:
+    """Would systemd accept this production unit, drop-ins included, and understand it as it is meant."""
+    unit = request["unit"]
+    refuse_elsewhere(unit)
+    check_lines(unit, request["text"])
+    prove_beforehand(request["text"], request["argv"], request["environment"], drop_ins_of(unit))
+    return {}
+
+
+def adopt_found(request: Request) -> Answer:
+    """Record production as it was found, so that there is a last good release; what is known already stays one."""
+    folder = folder_of(request)
+    with held(folder, request["token"]) as record:
+        unit = record["production"]["unit"]
+        path = refuse_elsewhere(unit)
+        text, known = read_text(path), all_releases(folder)
+        before = newest(known, IN_PLACE)
+        if before is not None and before["digest"] == digest(text) and before["outcome"] in GOOD:
+            return {"number": before["number"]}
+        commands = commands_of(unit)
+        argv = [word.replace("$$", "$") for words in commands for word in words]
+        release = new_release(known, request["about"], unit, text=text, argv=argv, commands=commands)
+        release.update(outcome="adopted", ended=release["at"], detail="found on the host")
+        write_release(folder, release)
+        return {"number": release["number"]}
+
+
+def new_release(known: Sequence[Record], about: dict[str, str], unit: str, **what: Any) -> Record:
+    """The next release, not yet in service."""
+    return {
+        "number": known[-1]["number"] + 1 if known else 1,
+        "at": stamp(time.time()),
+        "about": about,
+        "unit": unit,
+        "outcome": "deploying",
+        "detail": "",
+        "ended": None,
+        "environment": {},
+        "secrets": {},
+        "commands": [],
+        "copy_of": None,
+        "digest": digest(what["text"]),
+        "drop_ins": {path: digest(read_text(path)) for path in drop_ins_of(unit)},
+        **what,
+    }
+
+
+def stage(request: Request) -> Answer:
+    """Write down what is about to be put in service, and what to return to. Production is not touched yet."""
+    check_secrets(request["secrets"])
+    what = {name: request[name] for name in ("text", "argv", "environment", "secrets")}
+    return put_on_stage(request, lambda _: what)
+
+
+def stage_copy(request: Request) -> Answer:
+    """The same with an earlier release's unit, word for word."""
+
+    def copied(known: Sequence[Record]) -> Answer:
+        for release in known:
+            if release["number"] == int(request["number"]):
+                names = ("text", "argv", "environment", "secrets", "commands")
+                return {**{name: release[name] for name in names}, "copy_of": release["copy_of"] or release["number"]}
+        raise Refused("unit", f"there is no release {request['number']:.0f} on this host")
+
+    return put_on_stage(request, copied)
+
+
+def put_on_stage(request: Request, what: Callable[[Sequence[Record]], Answer]) -> Answer:
+    """One release is under way at a time; the guard has to be there before anything is stopped."""
+    folder = folder_of(request)
+    with held(folder, request["token"]) as record:
+        unit = record["production"]["unit"]
+        refuse_drift(folder, refuse_elsewhere(unit))
+        for left in [release for release in all_releases(folder) if release["outcome"] == "deploying"]:
+            write_release(
+                folder, {**left, "outcome": "abandoned", "detail": "broken off before production was stopped"}
+            )
+        known = all_releases(folder)
+        good = newest(known, GOOD)
+        if good is None:
+            raise Refused("host", "there is no release to return to: what is found has to be recorded first")
+        release = new_release(known, request["about"], unit, **what(known))
+        write_guard(request["service"], unit)  # first: it does nothing while no deploy is in the record
+        write_release(folder, release)
+        record["deploy"] = {"number": release["number"], "last_good": good["number"]}
+        write(folder, record)
+    return {"number": release["number"], "last_good": good["number"]}
+
+
+def place(request: Request) -> Answer:
+    """Put the staged unit where production's is, whole, and prove that systemd understood it."""
+    folder = folder_of(request)
+    with held(folder, request["token"]) as record:
+        unit = record["production"]["unit"]
+        release = read_json(release_path(folder, record["deploy"]["number"])) if "deploy" in record else None
+        if release is None:
+            raise Refused("host", "nothing is staged")
+        path = refuse_elsewhere(unit)
+        if read_text(path) != release["text"]:  # else it was placed already, and the answer was lost
+            refuse_drift(folder, path)
+            if not is_stopped(show(unit)):
+                raise Refused("host", f"{unit} is running: it has to be stopped before another one takes its place")
+            make_temporary(folder, record)
+            give_secrets(request["service"], release["secrets"])
+            write_whole(path, release["text"].encode("utf-8", "surrogateescape"), 0o644)
+        must("systemctl", "daemon-reload")
+        if release["commands"]:
+            if commands_of(unit) != release["commands"]:
+                raise Refused("unit", f"systemd no longer understands release {release['number']} as it did then")
+        else:
+            prove(unit, release["argv"], release["environment"], path)
+    return {}
+
+
+def give_secrets(service: str, files: dict[str, str]) -> None:
+    """The files that give production its secrets; those of an earlier release stay where none are given."""
+    folder = os.path.join(STATE_ROOT, service, "secrets")
+    for name, text in files.items():
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        write_whole(os.path.join(folder, name), text.encode(), 0o600)
+
+
+def conclude(request: Request) -> Answer:
+    """How a deploy ended: *deployed* (the gate was passed), *failed* (and left so), or a way back *verified*."""
+    folder, outcome = folder_of(request), request["outcome"]
+    with held(folder, request["token"], restoring=True) as record:
+        release = read_json(release_path(folder, int(request["number"])))
+        if release is None:
+            raise Refused("host", f"there is no release {request['number']:.0f} on this host")
+        if outcome == "verified":
+            write_release(folder, {**release, "detail": request["detail"], "ended": stamp(time.time())})
+            return {}
+        if record.get("deploy", {}).get("number") != release["number"]:
+            raise Refused("host", f"release {release['number']} is not under way")
+        release.update(outcome=outcome, detail=request["detail"], ended=stamp(time.time()))
+        write_release(folder, release)
+        record.update(state="production", production=look(record["production"]["unit"], record["production"]["port"]))
+        record.pop("deploy")
+        write(folder, record)
+        remove_guard(record["service"])
+    return {}
+
+
+def end_deploy(record: Record, outcome: str, detail: str) -> None:
+    """A deploy that did not come through is over. A disk that cannot be written must not keep production down."""
+    if "deploy" not in record:
+        return
+    folder = os.path.join(STATE_ROOT, record["service"])
+    try:
+        release = read_json(release_path(folder, record["deploy"]["number"]))
+        if release is not None and release["outcome"] == "deploying":
+            to = f" to release {record['deploy']['last_good']}" if outcome == "rolled back" else ""
+            words = f"returned{to}: {detail}" if to else detail
+            write_release(folder, {**release, "outcome": outcome, "detail": words, "ended": stamp(time.time())})
+        remove_guard(record["service"])
+    except (OSError, Refused) as error:
+        syslog.syslog(syslog.LOG_ERR, f"cannot write how the deploy of {record['service']} ended: {error}")
+
+
+def put_text_back(record: Record) -> str:
+    """The last good release's unit, word for word, where production's is; returns what was done."""
+    folder, deploy = os.path.join(STATE_ROOT, record["service"]), record["deploy"]
+    unit = record["production"]["unit"]
+    path = os.path.join(ETC, unit)
+    good, new = (read_json(release_path(folder, deploy[name])) for name in ("last_good", "number"))
+    if good is None:
+        raise Refused("host", f"release {deploy['last_good']} is not on this host any more")
+    if os.path.islink(path):
+        raise Refused("unit", f"{path} was made a link to {os.readlink(path)} meanwhile: it is not overwritten")
+    found = read_text(path) if os.path.exists(path) else None
+    if found != good["text"]:
+        if found is not None and (new is None or found != new["text"]):  # somebody's work is not lost
+            kept = os.path.join(folder, f"edited-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.service")
+            write_whole(kept, found.encode("utf-8", "surrogateescape"), 0o600)
+            syslog.syslog(syslog.LOG_WARNING, f"{path} was edited in mid-deploy; that text is in {kept}")
+        give_secrets(record["service"], good["secrets"])
+        write_whole(path, good["text"].encode("utf-8", "surrogateescape"), 0o644)
+    must("systemctl", "daemon-reload")
+    return f"release {good['number']} is in {path} again"
+
+
+def guard_unit(service: str) -> str:
+    """What ends, at the next boot, a deploy that a reboot has broken."""
+    return f"tune-guard-{service}.service"
+
+
+def write_guard(service: str, unit: str) -> None:
+    """Enabled for boot and ordered before production; systemd reads it at the next boot, not before."""
+    helper, name = os.path.realpath(__file__), guard_unit(service)
+    text = (
+        f"# tune: guard of {unit}; it is taken away when the deploy that is under way has ended\n"
+        f"[Unit]\nDescription=tune: end a deploy of {unit} that a reboot has broken\nBefore={unit}\n"
+        f"RequiresMountsFor={STATE_ROOT}/{service} {helper}\n"
+        f"ConditionPathExists={STATE_ROOT}/{service}/record.json\n"
+        f"[Service]\nType=oneshot\nTimeoutStartSec=90\nExecStart={helper} guard {service}\n"
+    )
+    wants = os.path.join(ETC, "multi-user.target.wants")
+    os.makedirs(wants, mode=0o755, exist_ok=True)
+    os.chmod(wants, 0o755)
+    write_whole(os.path.join(ETC, name), text.encode(), 0o644)
+    if not os.path.lexists(os.path.join(wants, name)):
+        os.symlink(os.path.join(ETC, name), os.path.join(wants, name))
+    sync_folder(wants)
+
+
+def remove_guard(service: str) -> None:
+    """No deploy is under way any more."""
+    name = guard_unit(service)
+    for path in (os.path.join(ETC, "multi-user.target.wants", name), os.path.join(ETC, name)):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def guard(request: Request) -> Answer:
+    """At boot, before production: a deploy that the reboot has broken ends in the last good release."""
+    folder = folder_of(request)
+    with locked(folder):
+        record = read(folder)
+        if record is None or "deploy" not in record or record["boot_id"] == read_clock().boot:
+            return {"did": "nothing: no deploy was broken by a reboot"}
+        touched = record["state"] == "temporary"
+        detail = put_text_back(record) if touched else "the host was rebooted before production was stopped"
+        end_deploy(record, "rolled back" if touched else "abandoned", f"{detail} after a reboot; not verified")
+        drop(folder)
+    if touched:
+        tell(folder, record, "restored", f"{detail} after a reboot; not verified")
+    if record["production"]["was_active"]:
+        run("systemctl", "start", "--no-block", "--", record["production"]["unit"])
+    return {"did": detail}
+
+
 # --- the door -----------------------------------------------------------------------------------------------------
 
 FIELDS: dict[str, Any] = {  # pattern of a text, range of a number, or the type of a container of text
@@ -1248,6 +1673,10 @@ FIELDS: dict[str, Any] = {  # pattern of a text, range of a number, or the type 
     "user": r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\$?|",
     "stdin": r"[\s\S]{0,4194304}",
     "cursor": r"[A-Za-z0-9=;_-]{0,400}",
+    "number": (1, 999999),
+    "about": dict,
+    "outcome": r"deployed|failed|verified",
+    "detail": r"[^\x00-\x08\x0b-\x1f\x7f]{0,4000}",
 }
 QUESTIONS: dict[str, tuple[Callable[[Request], Answer], str]] = {  # verb: what it does, the fields it needs
     "record": (record_, "service"),
@@ -1257,6 +1686,8 @@ QUESTIONS: dict[str, tuple[Callable[[Request], Answer], str]] = {  # verb: what 
     "teardown": (teardown, "service unit port"),
     "watch": (watch, "service unit port role cursor"),
     "restoring": (restoring, "service"),
+    "releases": (releases, "service unit"),
+    "verify-release": (verify_release, "service unit text argv environment"),
 }
 ACTS: dict[str, tuple[Callable[[Request], Answer], str]] = {
     "take": (take_, "service unit port owner run purpose ttl_s"),
@@ -1266,11 +1697,18 @@ ACTS: dict[str, tuple[Callable[[Request], Answer], str]] = {
     "stop": (stop, "service token role deadline_s"),
     "start": (start, "service token role"),
     "restore": (restore, "service token"),
+    "adopt-found": (adopt_found, "service token about"),
+    "stage": (stage, "service token text argv environment secrets about"),
+    "stage-copy": (stage_copy, "service token number about"),
+    "place": (place, "service token"),
+    "conclude": (conclude, "service token number outcome detail"),
     "reveal": (reveal, "service path"),
     "break": (break_, "service"),
     "expire": (expire, "service"),
     "restore-now": (restore_now, "service"),
+    "guard": (guard, "service"),
 }
+UNAUDITED = {"renew", "reveal", "expire"}  # signs of life, a look, and a switch that looks once a minute
 
 
 def check_field(name: str, value: Any) -> bool:
@@ -1326,10 +1764,28 @@ def answer(verb: str, arguments: Sequence[str]) -> Answer:
     do, needed = {**QUESTIONS, **ACTS}[verb]
     request = read_request(arguments, needed.split())
     if verb in ACTS and verb != "expire":
-        caller = os.environ.get("SUDO_USER") or pwd.getpwuid(os.getuid()).pw_name
         what = " ".join((verb, request["service"], *([request["role"]] if "role" in request else [])))
-        syslog.syslog(syslog.LOG_NOTICE, f"{what} for {caller}")
-    return do(request)
+        syslog.syslog(syslog.LOG_NOTICE, f"{what} for {caller()}")
+    return do(request) if verb in QUESTIONS or verb in UNAUDITED else do_audited(verb, do, request)
+
+
+def do_audited(verb: str, do: Callable[[Request], Answer], request: Request) -> Answer:
+    """An act, with a line of the audit before it and one after."""
+    names = ("role", "outcome", "owner", "run", "purpose", "number")
+    audit(
+        request["service"],
+        verb,
+        " ".join(["begins", *(f"{name}={request[name]}" for name in names if name in request)]),
+    )
+    try:
+        done = do(request)
+    except (Refused, OSError) as error:
+        audit(request["service"], verb, f"failed: {error}")
+        raise
+    audit(
+        request["service"], verb, " ".join(["done", *(str(done[name]) for name in ("did", "number") if name in done)])
+    )
+    return done
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.core.config import Config, FlagValue
 from orchestrator.core.inventory import HostEntry, SecretRef, ServiceEntry
-from orchestrator.core.start.render import Kept, kept, render_unit
+from orchestrator.core.start.render import Kept, kept, render_production, render_unit
 from orchestrator.core.units import TrialUnit
 from orchestrator.errors import InputRefused
 
@@ -179,7 +179,9 @@ def test_all_faults_of_a_template_are_told_at_once_each_with_its_line() -> None:
     broken = TEMPLATE.replace("Restart=no", "Restart=always").replace("KillMode=mixed\n", "")
     with pytest.raises(InputRefused) as refused:
         rendered(template_text=broken)
-    line = broken.splitlines().index("Restart=always") + 1
+    line = max(
+        n for n, text in enumerate(broken.splitlines(), start=1) if text == "Restart=always"
+    )  # production's first
     assert refused.value.faults == (
         f"templates/sglang.service.j2:{line}: [Service] Restart= is always; accepted: no",
         "templates/sglang.service.j2: [Service] KillMode= is not set; accepted: mixed or control-group",
@@ -221,3 +223,23 @@ def test_a_template_that_leaves_the_secrets_out_is_refused() -> None:
 def test_what_trials_cannot_have_yet_is_refused_not_ignored() -> None:
     with pytest.raises(InputRefused, match="only of sglang"):
         rendered(kind="vllm")
+
+
+def test_production_keeps_what_a_person_wrote_and_comes_back_by_itself() -> None:
+    config = Config(flags=FLAGS)
+    plain = render_production(entry(), config)
+    assert plain.name == "sglang-k26.service"
+    assert plain.text.startswith("# tune: production sglang-k26.service\n")
+    assert "\nRestart=always\n" in plain.text
+    assert "Conflicts=" not in plain.text
+    assert plain.text.endswith("[Install]\nWantedBy=multi-user.target\n")
+    assert plain.argv == rendered(config).argv
+    own = ("Restart=on-failure", "Type=simple", "Description=mine", "StartLimitBurst=9", "WantedBy=graphical.target")
+    lines = render_production(entry(kept=own), config).text.splitlines()
+    service, install = lines.index("[Service]"), lines.index("[Install]")
+    assert lines.index("Description=mine") < service
+    assert lines.index("StartLimitBurst=9") < service
+    assert service < lines.index("Restart=on-failure") < install
+    assert lines[install:] == ["[Install]", "WantedBy=graphical.target"]
+    assert "Type=simple" not in lines
+    assert "Restart=no" not in lines
