@@ -18,7 +18,7 @@ from orchestrator.bench.probe import HttpEngine
 from orchestrator.cli.clock import RealClock
 from orchestrator.cli.signals import Signals, heeded
 from orchestrator.core.judge.client import believed
-from orchestrator.core.judge.figures import figures
+from orchestrator.core.judge.figures import level_figures
 from orchestrator.core.load.levels import digest, levels, warm_up, with_nonce
 from orchestrator.core.load.prompts import PROMPTS, SAY_OK
 from orchestrator.core.nearest import nearest
@@ -171,7 +171,7 @@ def _measure(load: Load, level: LevelSpec, signals: Signals, *, show: bool) -> M
     try:
         warm = load.run(with_nonce(warm_up(level), salt), on_progress=_silent, cancel=signals.cancel)
         if all(record.error is not None for record in warm.records):
-            found = figures(level.concurrency, warm.records)
+            found = level_figures(level, warm.records)
             return Measured(
                 level=level, figures=replace(found, reason=f"in the warm-up, {found.reason}"), client=warm.client
             )
@@ -179,7 +179,7 @@ def _measure(load: Load, level: LevelSpec, signals: Signals, *, show: bool) -> M
     finally:
         if show:
             click.echo("\r\x1b[K", nl=False, err=True)
-    return Measured(level=level, figures=figures(level.concurrency, outcome.records), client=outcome.client)
+    return Measured(level=level, figures=level_figures(level, outcome.records), client=outcome.client)
 
 
 def _silent(_: LoadProgress) -> None:
@@ -188,7 +188,7 @@ def _silent(_: LoadProgress) -> None:
 
 def _ticker(level: LevelSpec) -> Callable[[LoadProgress], None]:
     def tell(progress: LoadProgress) -> None:
-        line = progress_line(level.concurrency, progress)
+        line = progress_line(level.point.words, progress)
         click.echo(f"\r\x1b[K{line[: WIDTH - 1]}", nl=False, err=True)
 
     return tell
@@ -209,7 +209,7 @@ def _as_json(url: str, model: str, workload: Workload, results: list[Measured], 
 def _judge(url: str, found: list[LevelFigures]) -> None:
     if all(level.whole_tok_s is None for level in found):
         raise BenchFault(f"nothing could be measured at {url}: {found[0].reason}")
-    odd = [f"C={level.concurrency}" for level in found if level.state != "measured"]
+    odd = [level.words for level in found if level.state != "measured"]
     if odd:
         raise BadAnswer(
             f"{len(odd)} of {count(len(found), 'level')} not measured as asked: {', '.join(odd)}",

@@ -256,7 +256,7 @@ def _outlook(made: Plan, before: Past | None) -> Outlook:
         start_s=made.estimate.usual_start_s,
         measure_s=made.estimate.measure_s / max(1, launches) if before is None else None,
         maximize=made.objective.maximize,
-        concurrency=made.objective.concurrency,
+        at=made.objective,
         confirms=made.repeats.confirm is not None,
     )
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from orchestrator.core.conditions import Conditions
 from orchestrator.core.judge.sanity import Said
 from orchestrator.core.results import GpuSample, LevelFigures, RequestRecord
+from orchestrator.core.workload import LoadPoint, load_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,8 +166,17 @@ class LevelStarted(Event):
     workload_digest: str
     concurrency: int
     repeat: int
-    requests: int
+    requests: int  # made ready; of a level that ends by the clock not all are sent
     purpose: Literal["measure", "warm-up"]
+    rate: float | None = None  # requests/s; None: a closed loop
+    arrival: str | None = None  # where the load point is measured under several
+
+    @property
+    def point(self) -> LoadPoint:
+        """Where it measures."""
+        return LoadPoint(
+            workload=self.workload, rate=self.rate or 0.0, concurrency=self.concurrency, arrival=self.arrival or ""
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +192,13 @@ class LevelProgress(Event):
     elapsed_s: float
     tok_s: float | None
     watts: float | None
+    rate: float | None = None
+    arrival: str | None = None
+
+    @property
+    def words(self) -> str:
+        """Its load point, as ``LoadPoint.words``."""
+        return load_words(self.concurrency, self.rate, self.arrival)
 
 
 @dataclass(frozen=True, kw_only=True)

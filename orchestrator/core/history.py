@@ -13,6 +13,7 @@ from typing import Any, Literal
 from orchestrator.core.conditions import Conditions
 from orchestrator.core.judge.sanity import Said
 from orchestrator.core.results import LevelFigures, Spread
+from orchestrator.core.workload import LoadPoint
 
 RunState = Literal["open", "done", "failed", "interrupted"]
 RunRestoreState = Literal["under-way", "verified", "not-verified"]
@@ -125,7 +126,9 @@ class LevelRow:
     ended_at: str | None
     workload: str
     workload_digest: str
-    concurrency: int
+    concurrency: int  # 0: an open loop
+    rate: float | None  # requests/s asked for; None: a closed loop
+    arrival: str | None  # where its load point is measured under several
     repeat: int
     requests: int
     requests_ok: int | None
@@ -139,6 +142,8 @@ class LevelRow:
     steady_tok_s: float | None
     mean_tokens: float | None
     held_concurrency: float | None
+    sent_rate: float | None
+    answered_rate: float | None
     ttft_mean_s: float | None
     ttft_p50_s: float | None
     ttft_p95_s: float | None
@@ -172,6 +177,13 @@ class LevelRow:
     def is_answered(self) -> bool:
         """It has its answer, be it a failure; what was invalid for a reason that passes is to be measured again."""
         return self.state in ANSWERED and not (self.state == "invalid" and self.passing)
+
+    @property
+    def point(self) -> LoadPoint:
+        """Where it measures."""
+        return LoadPoint(
+            workload=self.workload, rate=self.rate or 0.0, concurrency=self.concurrency, arrival=self.arrival or ""
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,6 +310,8 @@ def figure_columns(figures: LevelFigures) -> dict[str, Any]:
         "mean_tokens": figures.mean_tokens,
         "held_concurrency": figures.held_concurrency,
         "passing": figures.passing if figures.state == "invalid" else None,
+        "sent_rate": figures.sent_rate,
+        "answered_rate": figures.answered_rate,
     }
     for outcome in ("ok", "failed", "short", "over-long", "tokens-unknown"):
         columns[f"requests_{outcome.replace('-', '_')}"] = figures.outcomes.get(outcome, 0)
@@ -345,6 +359,10 @@ def figures_of(level: LevelRow) -> LevelFigures | None:
         state="measured" if level.state == "measured" else "failed" if level.state == "failed" else "invalid",
         reason=level.reason,
         passing=bool(level.passing),
+        rate=level.rate or 0.0,
+        arrival=level.arrival or "",
+        sent_rate=level.sent_rate,
+        answered_rate=level.answered_rate,
     )
 
 

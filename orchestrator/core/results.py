@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from orchestrator.core.workload import load_words
+
 Outcome = Literal["ok", "failed", "short", "over-long", "tokens-unknown"]
 
 
@@ -84,6 +86,15 @@ class LevelFigures:
     state: Literal["measured", "failed", "invalid"] = "measured"
     reason: str | None = None  # why not `measured`
     passing: bool = False  # of an invalid one: nothing of its answers was wrong, and another time may be better
+    rate: float = 0.0  # requests/s asked for; 0: a closed loop
+    arrival: str = ""  # where the load point is measured under several
+    sent_rate: float | None = None  # open loop: requests/s that left
+    answered_rate: float | None = None  # open loop: good answers / wall
+
+    @property
+    def words(self) -> str:
+        """Its load point, as ``LoadPoint.words``."""
+        return load_words(self.concurrency, self.rate, self.arrival)
 
 
 @dataclass(frozen=True, kw_only=True)

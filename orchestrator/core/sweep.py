@@ -9,7 +9,7 @@ from typing import Literal
 from orchestrator.core.config import FlagValue
 from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.load.whole import CONCURRENCY
-from orchestrator.core.workload import Workload
+from orchestrator.core.workload import LoadPoint, Workload
 
 ENGINE = "engine"  # the axis over a service's installed versions; no flag has the name
 
@@ -58,7 +58,17 @@ class Objective:
 
     maximize: Literal["steady_tok_s", "whole_tok_s"] = "steady_tok_s"
     concurrency: int | None = None  # None: the highest level
+    rate: float | None = None  # of an open loop
+    arrival: str | None = None  # where there are several
     slo: Mapping[str, float] = field(default_factory=dict)  # e.g. {"ttft_p95": 5.0}, s
+
+    def fits(self, point: LoadPoint) -> bool:
+        """Whether the objective may be meant at ``point``: nothing it says is otherwise there."""
+        return (
+            self.concurrency in {None, point.concurrency}
+            and self.rate in {None, point.rate}
+            and self.arrival in {None, point.arrival}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,6 +42,10 @@ Few = Annotated[int, BeforeValidator(whole(1, 100))]
 Seed = Annotated[int, BeforeValidator(whole(0, 2**31 - 1))]
 Tokens = Annotated[int, BeforeValidator(whole(1, 1_000_000))]
 Concurrency = Annotated[int, BeforeValidator(whole(1, 4096))]
+Rate = Annotated[float, BeforeValidator(decimal(0.001, 10_000))]
+ArrivalWord = Annotated[str, BeforeValidator(choice("staggered", "burst", "constant", "poisson"))]
+Stagger = Annotated[float, BeforeValidator(duration(0.0, 60.0))]
+Lasting = Annotated[float, BeforeValidator(duration(1.0, 24 * 3600.0))]
 Wait = Annotated[float, BeforeValidator(duration(1.0))]
 Name = Annotated[str, BeforeValidator(pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}", "a name of letters, digits, - and _"))]
 
@@ -189,20 +193,24 @@ class Lengths(Shape):
 class Load(Shape):
     """The `workload` of a sweep."""
 
-    needed = ("prompts", "output-tokens", "concurrency")
+    needed = ("prompts", "output-tokens")
     hints: ClassVar[Hints] = {
         **dict.fromkeys(("max-tokens", "max-output-tokens"), "did you mean output-tokens?"),
+        **dict.fromkeys(("rates", "request-rate"), "did you mean rate?"),
         **dict.fromkeys(("token-ids", "random-tokens"), "did you mean prompts: {random-tokens: N}?"),
     }
-    not_yet = frozenset({"rate", "rates", "trace", "input-tokens", "mix", "slo", "think-time"})
+    not_yet = frozenset({"trace", "input-tokens", "mix", "slo", "think-time"})
 
     name: Name = "default"
     prompts: Annotated[list[Any] | None, BeforeValidator(one_thing_or_many)] = None
     output_tokens: Lengths | None = None
     concurrency: Annotated[list[Concurrency] | None, BeforeValidator(one_or_many)] = None
     requests_per_stream: Few = 4
-    arrival: Annotated[str, BeforeValidator(choice("staggered", "burst", not_yet=("poisson",)))] = "staggered"
-    stagger: Annotated[float, BeforeValidator(duration(0.0, 60.0))] = 0.1
+    rate: Annotated[list[Rate] | None, BeforeValidator(one_or_many)] = None
+    requests: Annotated[int | None, BeforeValidator(whole(1, 100_000))] = None
+    duration: Lasting | None = None
+    arrival: Annotated[list[ArrivalWord] | None, BeforeValidator(one_or_many)] = None
+    stagger: Stagger = 0.1
     say_ok: Annotated[int, BeforeValidator(whole(0, 100))] = 0
     temperature: Annotated[float, BeforeValidator(decimal(0, 2))] = 0.0
     request_timeout: Wait = 1800.0
@@ -224,10 +232,11 @@ class Repeats(Shape):
 class At(Shape):
     """The load point that configs are compared at."""
 
-    not_yet = frozenset({"rate"})
     bare = "concurrency"
 
     concurrency: Concurrency | None = None
+    rate: Rate | None = None
+    arrival: ArrivalWord | None = None
 
 
 class Objective(Shape):

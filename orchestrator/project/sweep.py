@@ -13,6 +13,7 @@ from orchestrator.core.nearest import nearest
 from orchestrator.core.plan.grid import check_where, read_where
 from orchestrator.core.plan.where import WhereRefused
 from orchestrator.core.sweep import Axis, Budget, Objective, Repeats, Sweep
+from orchestrator.core.workload import Workload
 from orchestrator.project import shapes
 from orchestrator.project.checked import missing, validate
 from orchestrator.project.document import Document, Place, dotted
@@ -40,8 +41,12 @@ def read_sweep(
     _check_fixed(document, axes, {**flags, **environment}, faults)
     model = service.model if service else None
     vocabulary = model.vocabulary if model else 0
-    workload = read_workload(document, shape.workload, path.parent, vocabulary, faults)
-    _check_objective(document, shape.objective, workload.concurrency if workload else (), faults)
+    workload: Workload | None = None
+    if shape.workload is None:
+        missing(document, (), "workload", faults)
+    else:
+        workload = read_workload(document, ("workload",), shape.workload, path.parent, vocabulary, faults)
+    _check_objective(document, shape.objective, shape.workload, faults)
     _check_budget(document, shape.budget, faults)
     if service is None or workload is None:
         _check_words(document, shape.where, axes, faults)
@@ -60,6 +65,8 @@ def read_sweep(
         objective=Objective(
             maximize="whole_tok_s" if shape.objective.maximize == "whole_tok_s" else "steady_tok_s",
             concurrency=shape.objective.at.concurrency,
+            rate=shape.objective.at.rate,
+            arrival=shape.objective.at.arrival,
             slo=shape.objective.slo,
         ),
         budget=Budget(until=shape.budget.until, hours=shape.budget.hours),
@@ -138,14 +145,22 @@ def _check_fixed(document: Document, axes: tuple[Axis, ...], fixed: Mapping[str,
                 faults.add(Fault(document.name, document.line(place), "grid", text, hint="leave one of the two out"))
 
 
-def _check_objective(
-    document: Document, objective: shapes.Objective, concurrency: tuple[int, ...], faults: Faults
-) -> None:
-    at = objective.at.concurrency
-    if at is not None and concurrency and at not in concurrency:
-        place: Place = ("objective", "at", "concurrency")
-        text = f"read {at}; accepted: a level of the workload: {', '.join(map(str, concurrency))}"
-        faults.add(Fault(document.name, document.line(place), dotted(place), text))
+def _check_objective(document: Document, objective: shapes.Objective, load: shapes.Load | None, faults: Faults) -> None:
+    if load is not None and (load.concurrency or load.rate):
+        levels: dict[str, Sequence[object]] = {
+            "concurrency": load.concurrency or [],
+            "rate": load.rate or [],
+            "arrival": load.arrival if load.arrival and len(load.arrival) > 1 else [],
+        }
+        for key, known in levels.items():
+            asked = getattr(objective.at, key)
+            if asked is not None and asked not in known:
+                place: Place = ("objective", "at", key)
+                there = ", ".join(map(_plain, dict.fromkeys(known)))
+                text = (
+                    f"read {_plain(asked)}; accepted: {f'a level of the workload: {there}' if there else 'none here'}"
+                )
+                faults.add(Fault(document.name, document.line(place), dotted(place), text))
     for name in objective.slo:
         if name not in _LIMITS:
             place = ("objective", "slo", name)
@@ -153,6 +168,10 @@ def _check_objective(
             faults.add(
                 Fault(document.name, document.line(place), "objective.slo", f'unknown limit "{name}"', hint=hint)
             )
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _check_budget(document: Document, budget: shapes.Budget, faults: Faults) -> None:

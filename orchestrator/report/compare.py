@@ -13,6 +13,7 @@ from orchestrator.core.history import RunRow
 from orchestrator.core.judge import standing
 from orchestrator.core.judge.compare import Comparison, Figure, LoadPoint, Pair
 from orchestrator.core.judge.series import Occasion
+from orchestrator.core.workload import load_words
 from orchestrator.report.show import marks
 from orchestrator.report.text import ABSENT, change, folded, listed, moment, pad, pad_left, rate, seconds, with_mark
 
@@ -90,12 +91,12 @@ def _has_several_workloads(pair: Pair) -> bool:
 
 
 def _point(point: LoadPoint, reasons: dict[str, list[str]], is_named: bool, width: int) -> list[str]:
-    name = f"C={point.concurrency}"
+    name = load_words(point.concurrency, point.rate, point.arrival)
     lines = [f"  {clean(point.workload)}"] if is_named else []
     if point.why is not None:
         return [*lines, *folded(name, clean(f"not comparable: {point.why}"), width, hang=2 + _LABEL)]
     for number, figure in enumerate(point.figures):
-        start = pad("" if number else name, 7)
+        start = pad("" if number else name, max(7, len(name) + 2))
         lines.append(_row(f"{start}{_NAMES[figure.name]}", figure))
         _remember(figure, f"{f'{clean(point.workload)} ' if is_named else ''}{name}", reasons)
     return lines
@@ -226,6 +227,8 @@ def compare_json(comparison: Comparison, found: Found) -> str:
                     {
                         "workload": point.workload,
                         "concurrency": point.concurrency,
+                        "rate": point.rate or None,
+                        "arrival": point.arrival or None,
                         "not_comparable": point.why,
                         "figures": {figure.name: _figure(figure) for figure in point.figures},
                     }

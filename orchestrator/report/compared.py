@@ -30,7 +30,7 @@ def name_of(trial: TrialHistory, meant: Intent) -> str:
 
 def column(point: Point, *, named: bool) -> str:
     """``C=16``, with the workload's name in front where a run has several."""
-    return f"{clean(point.workload)} C={point.concurrency}" if named else f"C={point.concurrency}"
+    return clean(f"{point.workload} {point.words}") if named else point.words
 
 
 def headings(columns: Sequence[Point]) -> list[str]:

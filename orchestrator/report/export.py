@@ -90,6 +90,8 @@ def _comparison(history: RunHistory) -> list[dict[str, Any]]:
             "trial": trial.trial.trial,
             "workload": at.workload,
             "concurrency": at.concurrency,
+            "rate": at.rate or None,
+            "arrival": at.arrival or None,
             **_against(found, trial, at),
         }
         for trial in history.trials
@@ -125,7 +127,8 @@ def _drift(history: RunHistory) -> dict[str, Any] | None:
     found = Comparison(history).drift(at, meant.maximize) if at is not None else None
     if at is None or found is None:
         return None
-    where = {"figure": meant.maximize, "workload": at.workload, "concurrency": at.concurrency}
+    where: dict[str, Any] = {"figure": meant.maximize, "workload": at.workload, "concurrency": at.concurrency}
+    where |= {"rate": at.rate or None, "arrival": at.arrival or None}
     return {**where, **asdict(found)}
 
 
@@ -170,7 +173,7 @@ def as_csv(history: RunHistory) -> str:
         for launch in trial.launches:
             for level in launch.levels or (None,):
                 is_measure = level is not None and level.purpose == "measure"
-                at = Point(workload=level.workload, concurrency=level.concurrency) if level and is_measure else None
+                at = level.point if level and is_measure else None
                 told = against.get(at, {}) if at is not None else {}
                 row = _row(history.run, trial.trial, launch.launch, level)
                 writer.writerow({**row, **{f"against_{name}": _plain(value) for name, value in told.items()}})

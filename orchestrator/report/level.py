@@ -49,7 +49,7 @@ def figure_words(found: LevelFigures) -> list[str]:
     parts = [f"steady={rate(found.steady_tok_s)} tok/s" if found.steady_tok_s is not None else "no steady window"]
     if found.ttft is not None:
         parts.append(f"ttft p50={seconds(found.ttft.p50)} p95={seconds(found.ttft.p95)} s{few(found.ttft, 95)}")
-    if found.first_wave_ttft is not None and found.requests > found.concurrency:
+    if found.first_wave_ttft is not None and found.requests > found.concurrency > 0:
         parts.append(f"first wave p50={seconds(found.first_wave_ttft.p50)} s")
     if found.tpot is not None:
         p50, p95 = 1000 * found.tpot.p50, 1000 * found.tpot.p95
@@ -57,7 +57,10 @@ def figure_words(found: LevelFigures) -> list[str]:
     if found.gaps is not None:
         parts.append(f"gap p99={1000 * found.gaps.p99:.1f} ms{few(found.gaps, 99)}")
     if found.held_concurrency is not None:
-        parts.append(f"held {found.held_concurrency:.1f} of {found.concurrency}")
+        of = f" of {found.concurrency}" if found.concurrency else " in flight"
+        parts.append(f"held {found.held_concurrency:.1f}{of}")
+    if found.sent_rate is not None and found.answered_rate is not None:
+        parts.append(f"sent {found.sent_rate:.3g}/s, answered {found.answered_rate:.3g}/s of {found.rate:g}/s")
     return [*parts, answers_words(found)]
 
 
@@ -87,10 +90,10 @@ def bench_head(url: str, model: str, workload: Workload, *, width: int, simulate
     return "\n".join([*listed(where, width, indent=0), *listed([*parts, prompts], width, indent=2)])
 
 
-def progress_line(concurrency: int, progress: LoadProgress) -> str:
+def progress_line(words: str, progress: LoadProgress) -> str:
     """Where a load point stands while it runs."""
     failed = f" · {progress.failed} failed" if progress.failed else ""
     return (
-        f"C={concurrency}  {progress.answered} of {progress.requests} answers · {rate(progress.tok_s)} tok/s"
+        f"{words}  {progress.answered} of {progress.requests} answers · {rate(progress.tok_s)} tok/s"
         f" · {progress.elapsed_s:.0f} s{failed}"
     )

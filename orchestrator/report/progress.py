@@ -12,6 +12,8 @@ from typing import Literal
 
 from orchestrator.core import events
 from orchestrator.core.clean import clean
+from orchestrator.core.sweep import Objective
+from orchestrator.core.workload import LoadPoint
 from orchestrator.report.failure import below, when
 from orchestrator.report.sentences import stand
 from orchestrator.report.text import change, count, folded, moment, pad, phases, rate, span, watts
@@ -34,8 +36,8 @@ class Outlook:
     measure_s: float | None = None  # of one launch, all its levels
     restores: bool = True
     maximize: Literal["steady_tok_s", "whole_tok_s"] = "steady_tok_s"
-    concurrency: int | None = None  # where configs are compared; None: the highest measured
     confirms: bool = False  # fresh launches follow those of the grid; how many is not known before
+    at: Objective = field(default_factory=Objective)  # where configs are compared
 
 
 @dataclass
@@ -64,7 +66,8 @@ class Board:
     starts: list[float] = field(default_factory=list)
     measured: list[float] = field(default_factory=list)
     reference_s: float | None = None  # what measuring production took, until a config was measured whole
-    figures: dict[str, dict[int, list[events.LevelEnded]]] = field(default_factory=dict)
+    point: LoadPoint | None = None  # of the level under way, or just over
+    figures: dict[str, dict[LoadPoint, list[events.LevelEnded]]] = field(default_factory=dict)
     production: str | None = None
     barred: dict[str, tuple[str, ...]] = field(default_factory=dict)  # config -> why it cannot win
 
@@ -133,12 +136,13 @@ class Board:
             self.barred[event.trial] = (*self.barred.get(event.trial, ()), *event.barred)
         elif isinstance(event, events.LevelStarted):
             self.measuring = event.purpose == "measure"
-            self.stand = f"C={event.concurrency}" if self.measuring else f"C={event.concurrency}   warm-up"
+            self.point = event.point
+            self.stand = self.point.words if self.measuring else f"{self.point.words}   warm-up"
         elif isinstance(event, events.LevelProgress):
-            self.stand = f"C={event.concurrency}   {stand(event)}"
-        elif self.measuring:
+            self.stand = f"{event.words}   {stand(event)}"
+        elif self.measuring and self.point is not None:
             found = self.figures.setdefault(event.trial, {})
-            found.setdefault(event.figures.concurrency, []).append(event)
+            found.setdefault(self.point, []).append(event)
 
     def _set_aside(self, event: events.TrialSetAside) -> str | None:
         """What has no time is said once, in a note, not config by config."""
@@ -187,28 +191,27 @@ class Board:
         reasons = dict.fromkeys(self.barred.get(trial, ()))
         return folded("", clean(f"cannot win: {'; '.join(reasons)}"), WIDTH, hang=HANG) if reasons else []
 
-    def _shown(self, trial: str) -> int | None:
-        """The concurrency a config is judged at: the objective's, else the highest that was measured."""
-        levels = [c for c in self.figures.get(trial, {}) if self._measured(trial, c)]
-        if self.outlook.concurrency in levels:
-            return self.outlook.concurrency
-        return max(levels, default=None)
+    def _shown(self, trial: str) -> LoadPoint | None:
+        """The load point a config is judged at: the objective's, else the highest that was measured."""
+        measured = sorted(point for point in self.figures.get(trial, {}) if self._measured(trial, point))
+        fitting = [point for point in measured if self.outlook.at.fits(point)]
+        return (fitting or measured)[-1] if measured else None
 
-    def _measured(self, trial: str, concurrency: int) -> list[events.LevelEnded]:
-        found = self.figures.get(trial, {}).get(concurrency, [])
+    def _measured(self, trial: str, point: LoadPoint) -> list[events.LevelEnded]:
+        found = self.figures.get(trial, {}).get(point, [])
         return [level for level in found if level.figures.state == "measured"]
 
-    def _result(self, trial: str, concurrency: int) -> str:
-        measured = self._measured(trial, concurrency)
+    def _result(self, trial: str, point: LoadPoint) -> str:
+        measured = self._measured(trial, point)
         steady, whole = (_mean_of(measured, name) for name in ("steady_tok_s", "whole_tok_s"))
-        parts = [f"C={concurrency} steady {rate(steady)} tok/s", f"whole {rate(whole)}"]
+        parts = [f"{point.words} steady {rate(steady)} tok/s", f"whole {rate(whole)}"]
         drawn = _mean([level.watts_per_gpu for level in measured if level.watts_per_gpu is not None])
         if drawn is not None:
             parts.append(f"{watts(drawn)} W/GPU")
         line = " · ".join(parts)
         if trial == self.production:
             return line
-        reference = _mean_of(self._measured(self.production or "", concurrency), self.outlook.maximize)
+        reference = _mean_of(self._measured(self.production or "", point), self.outlook.maximize)
         ours = steady if self.outlook.maximize == "steady_tok_s" else whole
         return f"{pad(line, 49)}  {change(ours, reference)}" if ours and reference else line
 

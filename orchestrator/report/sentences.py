@@ -86,12 +86,12 @@ def _sanity_checked(event: events.SanityChecked) -> str:
 @sentence.register
 def _level_started(event: events.LevelStarted) -> str:
     warm = ", warm-up" if event.purpose == "warm-up" else ""
-    return clean(f"{event.trial} C={event.concurrency}: {count(event.requests, 'request')}{warm}")
+    return clean(f"{event.trial} {event.point.words}: {count(event.requests, 'request')}{warm}")
 
 
 @sentence.register
 def _level_progress(event: events.LevelProgress) -> str:
-    return clean(f"{event.trial} C={event.concurrency}: {stand(event)}")
+    return clean(f"{event.trial} {event.words}: {stand(event)}")
 
 
 @sentence.register

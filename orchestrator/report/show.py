@@ -219,7 +219,7 @@ def _beside(history: RunHistory, meant: Intent, found: standing.Highest) -> list
     if base is not None and over is not None:
         said.append(_over(over, clean(base.trial.trial)))
     elif meant.wants_reference:
-        where = "at all" if base is None else f"at C={found.point.concurrency}"
+        where = "at all" if base is None else f"at {found.point.words}"
         said.append(f"production was not measured {where}: no comparison")
     return [*said, *_to_tell(compared, meant, found)]
 
@@ -269,11 +269,11 @@ def _troubles(history: RunHistory, width: int) -> list[str]:
             if level.state == "invalid" and _is_made_good(trial, level):
                 made_good += 1
             elif level.state in {"failed", "invalid"} and level.reason:
-                said = f"{trial.trial.trial} C={level.concurrency}: {level.reason}"
+                said = f"{trial.trial.trial} {level.point.words}: {level.reason}"
                 lines += folded(level.state, clean(said), width)
             for warning in level.warnings or ():
                 if level.state == "measured":
-                    said = f"{trial.trial.trial} C={level.concurrency}: {warning}"
+                    said = f"{trial.trial.trial} {level.point.words}: {warning}"
                     lines += folded("warning", clean(said), width)
     if made_good:
         said = f"{count(made_good, 'load point')} at first, measured again since: tune show {history.run.run} --levels"

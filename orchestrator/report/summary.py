@@ -47,7 +47,7 @@ def _failed(history: RunHistory, width: int) -> list[str]:
     said = [f"{trial.trial.trial}: {why}" for trial in history.trials if (why := failure(trial)) is not None]
     said = [text.replace(": failed: ", ": ", 1) for text in said]
     said += [
-        f"{trial.trial.trial} C={level.concurrency}: {level.state}: {level.reason}"
+        f"{trial.trial.trial} {level.point.words}: {level.state}: {level.reason}"
         for trial in history.trials
         for level in trial.levels
         if level.state in {"failed", "invalid"} and level.reason and failure(trial) is None

@@ -32,12 +32,12 @@ def find_trial(history: RunHistory, slug: str) -> TrialHistory:
 
 
 def find_levels(history: RunHistory, trial: TrialHistory, wanted: str) -> list[LevelRow]:
-    """The closed load points of a config at a concurrency (``16``) or of a name (``c16.r2``), of every launch.
+    """The closed load points of a config at a concurrency (``16``), a rate (``rate2``) or of a name (``c16.r2``).
 
     Raises ``InputRefused`` naming those there are.
     """
     closed = [level for level in trial.levels if level.request_file is not None]
-    found = [level for level in closed if wanted in {level.level, str(level.concurrency)}]
+    found = [level for level in closed if wanted in _names(level)]
     if not found:
         names = ", ".join(dict.fromkeys(level.level for level in closed)) or "none"
         raise InputRefused(
@@ -45,6 +45,11 @@ def find_levels(history: RunHistory, trial: TrialHistory, wanted: str) -> list[L
             remedy=f"it has: {names}",
         )
     return found
+
+
+def _names(level: LevelRow) -> set[str]:
+    """What a load point is asked for by."""
+    return {level.level, level.level.rpartition(".r")[0], str(level.concurrency or f"rate{level.rate:g}")}
 
 
 # By launch and level: how sure a level is of its own steady throughput, or why its requests could not be read.
@@ -167,7 +172,7 @@ def _level(level: LevelRow, width: int, *, named: bool, close_up: bool, interval
     figures = figures_of(level)
     if figures is None:
         why = f": {level.reason}" if level.reason else ""
-        return folded("", clean(f"{name}C={level.concurrency}: {level.state}{why}"), width, hang=4)
+        return folded("", clean(f"{name}{level.point.words}: {level.state}{why}"), width, hang=4)
     more, warnings = _power(level), level.warnings or ()
     if (level.launch, level.level) in intervals:
         more.append(_sure(intervals[level.launch, level.level]))

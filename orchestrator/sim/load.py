@@ -1,4 +1,4 @@
-"""The load generator's door, closed loop against the model in virtual time: no HTTP, no waiting."""
+"""The load generator's door, closed or open loop against the model in virtual time: no HTTP, no waiting."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ class SimLoad:
         self._machine = machine
 
     def run(self, level: LevelSpec, *, on_progress: Callable[[LoadProgress], None], cancel: Cancel) -> LoadOutcome:
-        """Keep ``level.concurrency`` requests in flight until all are answered, or the engine is gone."""
+        """Send what the level says until all is answered, or the engine is gone."""
         clock = self._machine.clock
         cancel.check()
         began = clock.monotonic()
         run = self._machine.running
         if run is None or run.engine is None or not run.is_bound(began):
             return LoadOutcome(
-                records=tuple(_unsent(spec, 0.0) for spec in level.requests),
+                records=tuple(_unsent(spec, spec.due_s or 0.0) for spec in _certain(level)),
                 started_at=began,
                 ended_at=began,
                 path="simulated",
             )
         clock.advance_to(run.answers_from or began)
-        loop = _ClosedLoop(level, run, run.engine, began=clock.monotonic(), seed=self._machine.seed)
+        loop = _Loop(level, run, run.engine, began=clock.monotonic(), seed=self._machine.seed)
         most = run.faults.value("oom-under-load")
         try:
             while loop.step(clock.monotonic() + STEP_S):
@@ -78,8 +78,9 @@ class SimLoad:
         return LoadOutcome(records=records, started_at=loop.began, ended_at=loop.now, path="simulated")
 
 
-class _ClosedLoop:
-    """One level's requests: C at the start, then one for each that is answered."""
+class _Loop:
+    """One level's requests: C at the start, then one for each that is answered until the clock says no; or each when
+    it is due."""
 
     def __init__(self, level: LevelSpec, run: Run, engine: PipelineEngine, *, began: float, seed: int) -> None:
         self.began = began
@@ -96,6 +97,9 @@ class _ClosedLoop:
         engine.advance(began)
         for stream in range(min(level.concurrency, len(level.requests))):
             self._send(began + stream * level.stagger_s)
+        if level.rate:
+            for spec in level.requests:
+                self._send(began + (spec.due_s or 0.0))
 
     @property
     def now(self) -> float:
@@ -109,7 +113,7 @@ class _ClosedLoop:
     @property
     def is_done(self) -> bool:
         """Everything was answered."""
-        return self._answered == len(self._level.requests)
+        return self._answered == len(self._sent) and not self._unsent
 
     @property
     def is_dead(self) -> bool:
@@ -136,15 +140,19 @@ class _ClosedLoop:
         tokens = self._engine.generated - self._tokens_before
         return LoadProgress(
             answered=self._answered,
-            requests=len(self._level.requests),
+            requests=len(self._sent) if self._level.duration_s is not None else len(self._level.requests),
             elapsed_s=elapsed,
             tok_s=tokens / elapsed if elapsed > 0 else None,
         )
 
     def records(self) -> tuple[RequestRecord, ...]:
         """One for each request of the level, in its order."""
-        found = [self._record(sent) for sent in self._sent]
-        found.extend(_unsent(spec, self.now - self.began) for spec in self._unsent)
+        found = [
+            self._record(sent) if sent.at <= self.now else _unsent(sent.spec, sent.at - self.began)
+            for sent in self._sent  # an open loop's are all with the engine, those too that it did not live to see
+        ]
+        if self._level.duration_s is None:
+            found.extend(_unsent(spec, self.now - self.began) for spec in self._unsent)
         return tuple(sorted(found, key=lambda record: record.index))
 
     def _send(self, at: float) -> None:
@@ -176,8 +184,11 @@ class _ClosedLoop:
         if sent.breaks == "stalls":
             sent.held_until = (request.finished or self._engine.now) + self._level.gap_timeout_s
         self._answered += 1
+        at = sent.over_at or self._engine.now
+        if self._level.duration_s is not None and at - self.began >= self._level.duration_s:
+            self._unsent.clear()
         if self._unsent:
-            self._send(sent.over_at or self._engine.now)
+            self._send(at)
 
     def _record(self, sent: _Sent) -> RequestRecord:
         request, spec, began = sent.request, sent.spec, self.began
@@ -194,6 +205,7 @@ class _ClosedLoop:
             index=spec.index,
             prompt=spec.prompt,
             max_tokens=spec.max_tokens,
+            due_s=spec.due_s,
             sent_s=sent.at - began,
             end_s=end - began,
             stamps=tuple([stamp - began for stamp in stamps]),
@@ -217,12 +229,18 @@ class _ClosedLoop:
         return _BROKEN.get(sent.breaks or "", silent)
 
 
+def _certain(level: LevelSpec) -> tuple[RequestSpec, ...]:
+    """Those that are sent whatever happens: of a level that ends by the clock, the first of each stream."""
+    return level.requests if level.duration_s is None else level.requests[: level.concurrency]
+
+
 def _unsent(spec: RequestSpec, at: float) -> RequestRecord:
     """Nobody listened."""
     return RequestRecord(
         index=spec.index,
         prompt=spec.prompt,
         max_tokens=spec.max_tokens,
+        due_s=spec.due_s,
         sent_s=at,
         end_s=at,
         error="connection refused",

@@ -243,7 +243,7 @@ def _level_started(told: events.LevelStarted, connection: Connection) -> None:
     connection.execute(
         insert(level).values(
             **_columns(told, "run", "trial", "launch", "level", "purpose", "workload", "workload_digest"),
-            **_columns(told, "concurrency", "repeat", "requests"),
+            **_columns(told, "concurrency", "rate", "arrival", "repeat", "requests"),
             simulated=_simulated(connection, told),
             state="open",
             started_at=told.at,

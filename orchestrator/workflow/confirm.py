@@ -9,7 +9,7 @@ from functools import partial
 from orchestrator.core import events
 from orchestrator.core.judge.confirm import Confirmation, confirm
 from orchestrator.core.judge.contest import PRODUCTION, Question, contest, reference_of
-from orchestrator.core.plan.fresh import fresh_levels, objective_concurrency
+from orchestrator.core.plan.fresh import fresh_levels, objective_point
 from orchestrator.core.plan.plan import Plan, PlannedTrial
 from orchestrator.core.sweep import Sweep
 from orchestrator.core.units import TrialUnit
@@ -100,9 +100,9 @@ def _tell(turns: Turns, found: Confirmation, units: Mapping[str, TrialUnit]) -> 
             order=0,
             role="production",
         )
-    at = objective_concurrency(turns.job.sweep)
+    at = objective_point(turns.job.sweep).words
     names = ", ".join(found.finalists)
-    turns.bench.tell(events.Note, text=f"confirming on fresh launches at C={at}, those that may be best: {names}")
+    turns.bench.tell(events.Note, text=f"confirming on fresh launches at {at}, those that may be best: {names}")
 
 
 def _told(found: Confirmation) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.core import events
 from orchestrator.core.judge import graphs
 from orchestrator.core.judge.client import believed
-from orchestrator.core.judge.figures import figures
+from orchestrator.core.judge.figures import level_figures
 from orchestrator.core.load.levels import digest, warm_up
 from orchestrator.core.ports import LoadProgress
 from orchestrator.core.results import GpuSample, LevelFigures
@@ -210,7 +210,7 @@ def _level(bench: Bench, launch: Launch, role: Role, watching: Watching, level: 
     if watching.alive() is None:
         return None
     salt = f"{bench.tell.run}.{launch.launch}.{level.key}"
-    phase(bench, launch, f"warm-up C={level.concurrency}")
+    phase(bench, launch, f"warm-up {level.point.words}")
     load(bench, warm_up(level), f"{salt}.warm-up", lambda _: bench.held.beat())
     unit = watching.alive()
     if unit is None:  # else whoever serves on that port now may be production again
@@ -226,13 +226,15 @@ def _level(bench: Bench, launch: Launch, role: Role, watching: Watching, level: 
         workload=level.workload,
         workload_digest=digest(bench.workload),
         concurrency=level.concurrency,
+        rate=level.rate or None,
+        arrival=level.point.arrival or None,
         repeat=level.repeat,
         requests=len(level.requests),
         purpose=level.purpose,
     )
     outcome = load(bench, level, salt, lambda progress: _progress(bench, launch, level, progress))
     gpu = tuple(bench.doors.telemetry.between(outcome.started_at, outcome.ended_at))
-    measured = figures(level.concurrency, outcome.records, max_failed=bench.workload.max_failed)
+    measured = level_figures(level, outcome.records, max_failed=bench.workload.max_failed)
     measured, conditions, warnings = watching.end(before, measured, gpu)
     if not bench.simulated:
         measured = believed(measured, outcome.client)
@@ -268,6 +270,8 @@ def _progress(bench: Bench, launch: Launch, level: LevelSpec, progress: LoadProg
         launch=launch.launch,
         level=level.key,
         concurrency=level.concurrency,
+        rate=level.rate or None,
+        arrival=level.point.arrival or None,
         answered=progress.answered,
         requests=progress.requests,
         elapsed_s=progress.elapsed_s,

@@ -10,8 +10,8 @@ from typing import Any
 from orchestrator.core import events
 from orchestrator.core.judge.contest import PRODUCTION, Seen
 from orchestrator.core.load.levels import levels
-from orchestrator.core.plan.estimate import Cost, Pace
-from orchestrator.core.plan.fresh import objective_concurrency
+from orchestrator.core.plan.estimate import Cost, Pace, level_seconds
+from orchestrator.core.plan.fresh import objective_point
 from orchestrator.core.plan.inherit import cannot_do_better
 from orchestrator.core.plan.plan import PlannedTrial, facts_of
 from orchestrator.core.plan.twins import twin
@@ -224,7 +224,7 @@ class Turns:
         def admits(level: LevelSpec) -> bool:
             if time.is_enough(level):
                 return True
-            reason = f"no time for C={level.concurrency} and the restore before {ends_at:%H:%M}"
+            reason = f"no time for {level.point.words} and the restore before {ends_at:%H:%M}"
             if not time.admitted and not self._is_measured(trial.slug):
                 self.bench.tell(events.TrialSetAside, trial=trial.slug, state="left-out", reason=reason)
             self.bench.tell(
@@ -257,7 +257,7 @@ class Turns:
     def _share(self, todo: tuple[LevelSpec, ...]) -> float:
         """How much of a whole launch's measuring these levels are, by what they send."""
         whole = levels(self.job.sweep.workload, self.job.sweep.repeats.per_level)
-        return sum(_tokens(level) for level in todo) / sum(_tokens(level) for level in whole)
+        return sum(level_seconds(level) for level in todo) / sum(level_seconds(level) for level in whole)
 
     def _launch(self, trial: PlannedTrial, todo: tuple[LevelSpec, ...]) -> Launch:
         return Launch(
@@ -275,11 +275,6 @@ class Turns:
         return tuple(level for level in todo(self.job, slug, block) if (slug, level.key) not in self.measured)
 
 
-def _tokens(level: LevelSpec) -> float:
-    """Seconds a level takes, in tokens of one stream: streams run beside each other."""
-    return sum(request.max_tokens for request in level.requests) / level.concurrency
-
-
 def launch_name(job: Job, slug: str, made: dict[str, int]) -> str:
     """``SLUG.l3``: launches are counted over the whole run, resumed parts included."""
     made[slug] = made.get(slug, 0) + 1
@@ -289,11 +284,11 @@ def launch_name(job: Job, slug: str, made: dict[str, int]) -> str:
 
 def seen_of(job: Job, slug: str, launch: str, todo: Sequence[LevelSpec], ended: Ended) -> list[Seen]:
     """Those of a launch's levels that count where configs are compared."""
-    at = objective_concurrency(job.sweep)
+    at = objective_point(job.sweep)
     return [
         Seen(trial=slug, launch=launch, repeat=level.repeat, figures=ended.figures[level.key])
         for level in todo
-        if level.concurrency == at and level.key in ended.figures
+        if level.point == at and level.key in ended.figures
     ]
 
 

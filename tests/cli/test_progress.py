@@ -19,11 +19,12 @@ import pytest
 from orchestrator.cli.logfile import LogFile
 from orchestrator.cli.progress import Progress
 from orchestrator.core import events
+from orchestrator.core.sweep import Objective
 from orchestrator.errors import StoreFault
 from orchestrator.report.progress import Outlook
 from tests.store.story import Story, until_killed, whole_night
 
-OUTLOOK = Outlook(configs=3, launches=3, start_s=900.0, measure_s=1500.0, concurrency=32)
+OUTLOOK = Outlook(configs=3, launches=3, start_s=900.0, measure_s=1500.0, at=Objective(concurrency=32))
 
 
 class Wall:

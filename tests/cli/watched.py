@@ -17,11 +17,12 @@ from orchestrator.cli.living import marked
 from orchestrator.cli.signals import heeded
 from orchestrator.cli.streams import say
 from orchestrator.cli.transcript import Transcript
+from orchestrator.core.sweep import Objective
 from orchestrator.report.progress import Outlook
 from orchestrator.store.store import Store
 from tests.store.story import Story, until_killed
 
-OUTLOOK = Outlook(configs=3, launches=3, start_s=900.0, measure_s=1500.0, concurrency=32)
+OUTLOOK = Outlook(configs=3, launches=3, start_s=900.0, measure_s=1500.0, at=Objective(concurrency=32))
 
 
 def night(folder: Path, run: str) -> None:

@@ -121,7 +121,7 @@ def test_marks_that_do_no_harm(tmp_path: Path, change: str) -> None:
 def test_windows_line_ends_keep_the_line_numbers(tmp_path: Path) -> None:
     windows = changed(SWEEP, "arrival: staggered", "arrival: stagered").replace("\n", "\r\n")
     assert faults(tmp_path, sweep=windows) == [
-        'sweeps/night.yaml:15: workload.arrival: read "stagered"; accepted: staggered or burst\n'
+        'sweeps/night.yaml:15: workload.arrival: read "stagered"; accepted: staggered or burst or constant or poisson\n'
         "    did you mean staggered?"
     ]
 

@@ -58,7 +58,8 @@ def test_all_of_both_files_are_told_at_once(tmp_path: Path) -> None:
         'sweeps/night.yaml:3: grid: unknown flag "pp-asynch-batch-depth"\n    did you mean pp-async-batch-depth?',
         'sweeps/night.yaml:6: where: "pp_sise * tp_size == gpus": unknown name "pp_sise"\n    did you mean pp_size?',
         'sweeps/night.yaml:8: flags.chunked-prefill-size: read "lots"; accepted: a whole number, at least -1',
-        'sweeps/night.yaml:15: workload.arrival: "poisson" is not honoured yet; accepted: staggered or burst',
+        'sweeps/night.yaml:15: workload.arrival: read "poisson"; accepted of a closed loop (concurrency): '
+        "staggered or burst",
         "sweeps/night.yaml:17: repeats.confirm: read 1; accepted: auto, none or a whole number from 2 to 100",
         'sweeps/night.yaml:18: unknown key "wrokload"\n    did you mean workload?',
     ]

@@ -84,7 +84,7 @@ def test_a_mistake_in_the_inventory_is_found(old: str, new: str, place: str) -> 
         ("tp-size: [1, 2]", "port: [1, 2]", "grid.port.0"),
         ("cuda-graph: [on, off]", "cuda-graph: [maybe]", "grid.cuda-graph.0"),
         ("quicksort", "bubblesort", "workload.prompts"),
-        ("arrival: staggered", "arrival: poisson", "workload.arrival"),
+        ("arrival: staggered", "arrival: sometimes", "workload.arrival"),
         ("output-tokens: 1024", "output-tokens: {fixed: 1, around: 2}", "workload.output-tokens"),
         ('{until: "07:00"}', '{until: "25:00"}', "budget.until"),
         ('{until: "07:00"}', '{until: "07:00", hours: 8}', "budget"),

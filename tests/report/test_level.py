@@ -88,5 +88,5 @@ def test_whom_a_bench_measures_and_what_is_sent() -> None:
 
 def test_where_a_load_point_stands() -> None:
     progress = LoadProgress(answered=3, requests=8, elapsed_s=12.4, tok_s=93.44)
-    assert progress_line(4, progress) == "C=4  3 of 8 answers · 93.4 tok/s · 12 s"
-    assert progress_line(4, dataclasses.replace(progress, failed=1, tok_s=None)).endswith("12 s · 1 failed")
+    assert progress_line("C=4", progress) == "C=4  3 of 8 answers · 93.4 tok/s · 12 s"
+    assert progress_line("C=4", dataclasses.replace(progress, failed=1, tok_s=None)).endswith("12 s · 1 failed")

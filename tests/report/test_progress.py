@@ -7,11 +7,12 @@ from dataclasses import replace
 from datetime import UTC
 
 from orchestrator.core import events
+from orchestrator.core.sweep import Objective
 from orchestrator.report.failure import telling_line
 from orchestrator.report.progress import Board, Outlook
 from tests.store.story import Story, level_figures, until_killed, whole_night
 
-OUTLOOK = Outlook(configs=3, launches=3, start_s=900.0, measure_s=1500.0, concurrency=32)
+OUTLOOK = Outlook(configs=3, launches=3, start_s=900.0, measure_s=1500.0, at=Objective(concurrency=32))
 
 BELOW = [
     "                      the KV cache does not fit beside the weights",
@@ -64,7 +65,7 @@ def test_a_launch_that_turned_out_to_be_anothers_is_not_called_unmeasured() -> N
 
 
 def test_a_gain_is_shown_where_production_was_measured_too() -> None:
-    heard = board(Outlook(configs=3, launches=3, concurrency=8))
+    heard = board(Outlook(configs=3, launches=3, at=Objective(concurrency=8)))
     lines = [line for event in whole_night(Story()) if (line := heard.hear(event)) is not None]
     assert lines[1] == "  ✓ pp8.d0            C=8 steady 151 tok/s · whole 139 · 160 W/GPU       +49.7 %"
 

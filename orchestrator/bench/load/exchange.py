@@ -174,7 +174,7 @@ class Exchange:
             prompt=self.request.prompt,
             max_tokens=self.request.max_tokens,
             ignore_eos=self.request.ignore_eos,
-            due_s=None if self.request.due_s is None else self.due - origin,
+            due_s=self.request.due_s,
             sent_s=self.sent - origin,
             end_s=end - origin,
             stamps=tuple(stamp - origin for stamp in answer.stamps),

@@ -1,7 +1,8 @@
 """One level: requests go out when they are due, answers come back, until every one has ended.
 
-Closed loop: C streams, each sending its next request when its answer has ended. When the requests of an open loop are
-due is in the spec, whatever the engine does with those before (``schedule``).
+Closed loop: C streams, each sending its next request when its answer has ended; by the clock, none is sent after
+``duration_s``, and those not sent are as if they had never been. When the requests of an open loop are due is in the
+spec, whatever the engine does with those before (``schedule``).
 
 Deadlines. A request may take ``request_timeout_s`` in all. A stream that has begun to speak may pause for
 ``gap_timeout_s``. One that still waits for its first token may wait longer than that as long as the endpoint sends
@@ -28,6 +29,7 @@ from orchestrator.bench.load.request import request_bytes
 
 SENDS_AT_ONCE = 16  # of a burst, before the sockets are looked at again
 SLICE_S = 0.0003  # of decoding, between two looks at the sockets
+OPENED_AHEAD = 32  # connections of an open loop; further ones are opened when a request needs them
 STALE_S = 1.0  # idle for longer, a connection may have met the server's keep-alive limit
 PROGRESS_S = 1.0
 TICK_S = 0.1
@@ -73,7 +75,7 @@ class Level:
         self.tally = Tally()
         self.lag = Lag()
         self.heartbeat = Heartbeat(poller)
-        self.streams = min(level.concurrency, len(self.exchanges))
+        self.streams = min(level.concurrency or OPENED_AHEAD, len(self.exchanges))
         self._level = level
         self._first_after_s = spec.first_after_s
         self._secret = spec.api_key
@@ -86,6 +88,7 @@ class Level:
         self._idle: list[Connection] = []
         self._aside: deque[tuple[Connection | None, Exchange]] = deque()  # to be decoded when there is time
         self._began = self._told = self._life = 0.0
+        self._until: float | None = None  # when the last request may be sent
 
     def open(self) -> None:
         """Open a connection for each stream, before the clock starts. What fails here is tried again with a request."""
@@ -109,6 +112,7 @@ class Level:
         """Start the clock at ``start`` (monotonic, s); come back when every request is answered or has failed."""
         cpu = process_time()
         self._began = self._told = self._life = start
+        self._until = None if self._level.duration_s is None else start + self._level.duration_s
         self._schedule()
         self.heartbeat.start(start)
         self._poller.at(start, self._tick)
@@ -149,10 +153,21 @@ class Level:
             self._poller.at(self._began, partial(self._burst, left - SENDS_AT_ONCE))
 
     def _next(self, due: float) -> None:
+        if self._until is not None and max(due, monotonic()) >= self._until and self._unsent:
+            self._drop_unsent()
         if self._unsent:
             exchange = self._unsent.popleft()
             exchange.due = due
             self._send(exchange)
+
+    def _drop_unsent(self) -> None:
+        """The time is over: what was not sent until now never will be."""
+        never = set(self._unsent)
+        self.exchanges = [exchange for exchange in self.exchanges if exchange not in never]
+        self._left -= len(never)
+        self._unsent.clear()
+        if not self._left:
+            self._poller.stop()
 
     def _send(self, exchange: Exchange) -> None:
         while self._idle:
@@ -279,7 +294,7 @@ class Level:
         return Progress(
             answered=tally.answered,
             failed=tally.failed,
-            requests=len(self.exchanges),
+            requests=len(self.exchanges) - (0 if self._until is None else len(self._unsent)),
             elapsed_s=now - self._began,
             tokens=tally.tokens + live * per_event,
         )

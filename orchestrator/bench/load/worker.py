@@ -42,7 +42,7 @@ def run_share(spec: LoadSpec, out: BinaryIO, control: int, start: Callable[[], f
     for the clock's zero (monotonic, s) once the connections are open. ``control`` is a file descriptor whose closing
     ends the work. Raises ``Stopped``.
     """
-    _allow_files(spec.level.concurrency + SPARE_FILES)
+    _allow_files((spec.level.concurrency or len(spec.level.requests)) + SPARE_FILES)
     rehearse()
 
     def tell(progress: Progress) -> None:

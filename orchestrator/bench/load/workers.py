@@ -23,7 +23,7 @@ HEAD_START_S = 0.05  # between the word to go and the clock's zero: all have hea
 
 def shares(spec: LoadSpec) -> list[LoadSpec]:
     """The spec for each worker. Stream s goes to worker s mod W, request i to where its stream in the first wave is."""
-    level, workers = spec.level, max(1, min(spec.workers, spec.level.concurrency))
+    level, workers = spec.level, max(1, min(spec.workers, spec.level.concurrency))  # an open loop is one worker's
     if workers == 1:
         return [spec]
     dealt = []

@@ -69,11 +69,16 @@ def metric_meant(text: str | None, histories: Sequence[RunHistory]) -> Metric:
         if concurrency is not None:
             raise InputRefused(f"{READY} is of a whole launch", remedy=f"--metric {READY}, without a load point")
         return Metric(figure=figure, concurrency=None)
-    known = sorted({level.concurrency for history in histories for one in history.trials for level in one.levels})
+    levels = [level for history in histories for one in history.trials for level in one.levels]
+    known = sorted({level.concurrency for level in levels if not level.rate and not level.arrival})
+    if not known and levels:
+        raise InputRefused(
+            "it was measured in open loops, or under several arrivals, only", remedy="tune compare shows two such runs"
+        )
     if not known:
         raise InputRefused("it was never measured at any load point", remedy=f"--metric {READY} may know it")
     if concurrency is None:
-        meant = intent(histories[-1].run).concurrency if text is None else None
+        meant = intent(histories[-1].run).at.concurrency if text is None else None
         concurrency = meant if meant in known else known[-1]
     if concurrency not in known:
         points = ", ".join(f"C={one}" for one in known)

@@ -46,7 +46,7 @@ def steady_interval(concurrency: int, records: Sequence[RequestRecord]) -> Stead
     events = sum(bisect_right(record.stamps, end) - bisect_right(record.stamps, start) for record in good)
     batches = BATCHES
     while batches >= FEWEST:
-        if events >= LEAST_EVENTS * min(concurrency, len(records)) * batches:
+        if events >= LEAST_EVENTS * min(concurrency or len(records), len(records)) * batches:
             rates = _rates(good, start, end, batches)
             correlation = autocorrelation(rates)
             if correlation < CORRELATED:

@@ -22,6 +22,7 @@ from orchestrator.core.judge.series import (
     READY,
     Load,
     Occasion,
+    is_at,
     kind,
     launch_noise,
     load_of,
@@ -67,6 +68,8 @@ class LoadPoint:
 
     workload: str
     concurrency: int
+    rate: float = 0.0
+    arrival: str = ""
     figures: tuple[Figure, ...] = ()
     why: str | None = None
 
@@ -286,7 +289,12 @@ class _Judge:
     def _point(self, load: Load, before: Occasion, after: Occasion, nights: Sequence[Sequence[Occasion]]) -> LoadPoint:
         levels = [level for one in (before, after) for level in one.levels if load_of(level) == load]
         names = {level.workload for level in levels}
-        what = {"workload": min(names), "concurrency": load.concurrency}
+        what = {
+            "workload": min(names),
+            "concurrency": load.concurrency,
+            "rate": load.rate,
+            "arrival": load.arrival,
+        }
         why = _why_not(load, before, after)
         if why is not None:
             return LoadPoint(**what, why=why)  # type: ignore[arg-type]
@@ -344,7 +352,7 @@ class _Judge:
 def _loads(before: Occasion, after: Occasion) -> list[Load]:
     """Load points of either, by workload and then ascending."""
     found = {load_of(level): level.workload for one in (before, after) for level in one.levels}
-    return sorted(found, key=lambda load: (found[load], load.digest, load.concurrency))
+    return sorted(found, key=lambda load: (found[load], load))
 
 
 def _why_not(load: Load, before: Occasion, after: Occasion) -> str | None:
@@ -357,8 +365,8 @@ def _why_not(load: Load, before: Occasion, after: Occasion) -> str | None:
         if here:
             last = here[-1]
             return f"{last.state} in {where}{f': {last.reason}' if last.reason else ''}"
-        others = {level.workload_digest for level in one.levels if level.concurrency == load.concurrency}
-        mine = {level.workload_digest for level in other.levels if level.concurrency == load.concurrency}
+        others = {level.workload_digest for level in one.levels if is_at(level, load)}
+        mine = {level.workload_digest for level in other.levels if is_at(level, load)}
         if others - mine:
             return f"another workload: {load.digest} is not what {where} was asked ({', '.join(sorted(others))})"
         failed = [launch.launch.failure_class for launch in one.launches if launch.launch.failure_class is not None]

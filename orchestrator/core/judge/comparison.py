@@ -45,9 +45,7 @@ def starts(trial: TrialHistory, point: Point) -> tuple[Start, ...]:
         levels = tuple(
             level
             for level in launch.levels
-            if level.purpose == "measure"
-            and level.state == "measured"
-            and (level.workload, level.concurrency) == (point.workload, point.concurrency)
+            if level.purpose == "measure" and level.state == "measured" and level.point == point
         )
         if levels:
             found.append(Start(at_h=mean([_middle_h(level) for level in levels]), levels=levels))
@@ -143,7 +141,7 @@ class Comparison:
             for trial in self._history.trials
             for launch in trial.launches
             for level in launch.levels
-            if (level.workload, level.concurrency) == (point.workload, point.concurrency) and level.ended_at
+            if level.point == point and level.ended_at
         ]
         measured = [level for level in levels if level.purpose == "measure"]
         return math.fsum(_seconds(level) for level in levels) / len(measured) if measured else 0.0
@@ -214,7 +212,7 @@ class Comparison:
         if len(read) < 2:
             configs.append(_logs(_whole_or_none(start.figures(figure) for start in read)))
         own = noise(configs)
-        if own.launch is not None:
+        if own.launch is not None or point.rate or point.arrival:  # earlier runs are known by concurrency alone
             return own
         return earlier_noise(self._history.earlier, point.workload, point.concurrency, figure) or own
 

@@ -162,7 +162,7 @@ def levels_of(history: RunHistory) -> tuple[Seen, ...]:
     for trial in history.trials:
         for level in trial.levels:
             figures = figures_of(level)
-            if figures is not None and (level.workload, level.concurrency) == (at.workload, at.concurrency):
+            if figures is not None and level.point == at:
                 found.append(Seen(trial=level.trial, launch=level.launch, repeat=level.repeat, figures=figures))
     return tuple(found)
 

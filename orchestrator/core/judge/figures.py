@@ -7,7 +7,12 @@ whole   all output tokens / (first send to last finish): ramp and tail are in it
 steady  tokens received inside a window / its length. Several waves: from the C-th first token (every stream is
         decoding) to the last send (the queue of unsent requests is empty, streams begin to fall idle). One wave
         (N <= C): from the last first token to the first finish. The window is open at its start, closed at its end.
-        No window, no figure; one of less than two mean gaps between token events is none.
+        No window, no figure; one of less than two mean gaps between token events is none. A level that ends by the
+        clock has the same window: its last send is the last one that the clock allowed. Open loop (every request has
+        its ``due_s``): from the first finish to the last send.
+
+In an open loop a latency counts from the moment its request was due: what the client, or a connection that had to be
+opened, took before the send is in it.
 
 A level is ``failed`` when more than ``max_failed`` requests failed: no throughput is given, for a failed request's
 time and tokens belong to no rate. It is ``invalid`` when answers came without usage (throughput unknown) or with
@@ -20,17 +25,25 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
 
 from orchestrator.core.judge.stats import mean, spread
 from orchestrator.core.results import LevelFigures, Outcome, RequestRecord
+from orchestrator.core.workload import LevelSpec
 
 State = Literal["measured", "failed", "invalid"]
 Window = tuple[float, float]
 
 _SHOWN_ERRORS = 3
 _WRONG_LENGTH: dict[Outcome, str] = {"short": "shorter than asked for", "over-long": "longer than asked for"}
+
+
+def level_figures(level: LevelSpec, records: Sequence[RequestRecord], *, max_failed: int = 0) -> LevelFigures:
+    """The figures of ``level``, from every record of it."""
+    found = figures(level.concurrency, records, max_failed=max_failed)
+    return replace(found, rate=level.rate, arrival=level.point.arrival)
 
 
 def figures(concurrency: int, records: Sequence[RequestRecord], *, max_failed: int = 0) -> LevelFigures:
@@ -59,14 +72,29 @@ def figures(concurrency: int, records: Sequence[RequestRecord], *, max_failed: i
         first_wave_ttft=spread(_each(first, ttft)),
         state=state,
         reason=reason,
+        sent_rate=_sent_rate(ordered),
+        answered_rate=len(good) / wall if is_open_loop(records) and wall > 0 else None,
     )
 
 
+def is_open_loop(records: Sequence[RequestRecord]) -> bool:
+    """Whether requests were sent when they were due, not when an answer had ended."""
+    return bool(records) and all(record.due_s is not None for record in records)
+
+
+def _sent_rate(ordered: Sequence[RequestRecord]) -> float | None:
+    span = ordered[-1].sent_s - ordered[0].sent_s if is_open_loop(ordered) else 0.0
+    return (len(ordered) - 1) / span if span > 0 else None
+
+
 def ttft(record: RequestRecord) -> float | None:
-    """Time to first token: first event with a generated token, in any channel, minus send (s); None when failed."""
+    """Time to first token: first event with a generated token, in any channel, minus send (s); None when failed.
+
+    In an open loop minus the moment it was due.
+    """
     if record.error is not None or record.first_token_s is None:
         return None
-    return record.first_token_s - record.sent_s
+    return record.first_token_s - (record.sent_s if record.due_s is None else record.due_s)
 
 
 def tpot(record: RequestRecord) -> float | None:
@@ -94,9 +122,12 @@ def steady_window(concurrency: int, records: Sequence[RequestRecord]) -> Window 
     streams = min(concurrency, len(records))
     if not firsts or len(firsts) < streams:
         return None
-    start = firsts[streams - 1]
-    single_wave = len(records) <= concurrency
-    end = min(record.end_s for record in good) if single_wave else max(record.sent_s for record in records)
+    first_end, last_send = min(record.end_s for record in good), max(record.sent_s for record in records)
+    if is_open_loop(records):
+        start, end = first_end, last_send
+    else:
+        start = firsts[streams - 1]
+        end = first_end if len(records) <= concurrency else last_send
     return (start, end) if end - start >= LEAST_GAPS * _mean_gap(good) > 0 else None
 
 
@@ -121,10 +152,9 @@ def tokens_inside(record: RequestRecord, window: Window) -> float | None:
 def original_line(level: LevelFigures) -> str:
     """The familiar line, ``C=16: agg=156.4 tok/s wall=305.8s avg=2989 tok/req``; what was not measured says why."""
     if level.state != "measured" or level.whole_tok_s is None or level.mean_tokens is None:
-        return f"C={level.concurrency}: {level.state}: {level.reason or 'no throughput'}"
+        return f"{level.words}: {level.state}: {level.reason or 'no throughput'}"
     return (
-        f"C={level.concurrency}: agg={level.whole_tok_s:.1f} tok/s wall={level.wall_s:.1f}s "
-        f"avg={level.mean_tokens:.0f} tok/req"
+        f"{level.words}: agg={level.whole_tok_s:.1f} tok/s wall={level.wall_s:.1f}s avg={level.mean_tokens:.0f} tok/req"
     )
 
 

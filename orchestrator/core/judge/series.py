@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
@@ -68,10 +68,12 @@ class Occasion:
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Load:
-    """What an engine was asked at one level: the workload's hash and how many streams at once."""
+    """What an engine was asked at one level: the workload's hash, and how many streams at once or at which rate."""
 
     digest: str
     concurrency: int
+    rate: float = 0.0
+    arrival: str = ""
 
 
 def kind(run: RunRow) -> Kind:
@@ -148,7 +150,13 @@ def values(occasion: Occasion, figure: str, load: Load | None) -> tuple[tuple[fl
 
 def load_of(level: LevelRow) -> Load:
     """What the engine was asked at this level."""
-    return Load(digest=level.workload_digest, concurrency=level.concurrency)
+    at = level.point
+    return Load(digest=level.workload_digest, concurrency=at.concurrency, rate=at.rate, arrival=at.arrival)
+
+
+def is_at(level: LevelRow, load: Load) -> bool:
+    """The same load point, be it of another workload."""
+    return replace(load_of(level), digest=load.digest) == load
 
 
 def launch_noise(found: Iterable[Sequence[Sequence[float]]], source: str) -> Noise:

@@ -11,18 +11,15 @@ from typing import Any, Literal
 
 from orchestrator.core.history import LevelRow, RunHistory, RunRow, SanityRow, TrialHistory
 from orchestrator.core.judge.sanity import Sanity, judge
+from orchestrator.core.sweep import Objective
+from orchestrator.core.workload import LoadPoint
 
 Throughput = Literal["steady_tok_s", "whole_tok_s"]
 
 _SPREADS = ("ttft", "tpot", "gap", "first_wave_ttft")
 
 
-@dataclass(frozen=True, kw_only=True, order=True)
-class Point:
-    """A load point as a column: a workload at a concurrency."""
-
-    workload: str
-    concurrency: int
+Point = LoadPoint  # a load point as a column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +27,9 @@ class Intent:
     """What the run was to find out, from its recorded plan. What the plan does not say has the sweep's default."""
 
     maximize: Throughput
-    concurrency: int | None
+    at: Objective
     limits: Mapping[str, float]
-    planned: tuple[int, ...]
+    planned: tuple[Point, ...]
     lengths_assumed: bool
     natural_lengths: bool
     wants_reference: bool
@@ -49,9 +46,11 @@ def intent(run: RunRow) -> Intent:
     trials: Sequence[Mapping[str, Any]] = plan.get("trials") or ()
     return Intent(
         maximize="whole_tok_s" if objective.get("maximize") == "whole_tok_s" else "steady_tok_s",
-        concurrency=objective.get("concurrency"),
+        at=Objective(
+            concurrency=objective.get("concurrency"), rate=objective.get("rate"), arrival=objective.get("arrival")
+        ),
         limits=objective.get("slo") or {},
-        planned=tuple(plan.get("concurrency") or ()),
+        planned=_planned(plan),
         lengths_assumed=bool(plan.get("lengths_assumed")),
         natural_lengths=bool(plan.get("natural_lengths")),
         wants_reference=plan.get("reference", "production") == "production",
@@ -60,6 +59,13 @@ def intent(run: RunRow) -> Intent:
         left_out=frozenset(trial["slug"] for trial in trials if trial.get("left_out")),
         same_as_production=frozenset(trial["slug"] for trial in trials if trial.get("is_production")),
     )
+
+
+def _planned(plan: Mapping[str, Any]) -> tuple[Point, ...]:
+    """Every load point asked for. Plans recorded before there were open loops list concurrencies alone."""
+    if "points" in plan:
+        return tuple(Point(**point) for point in plan["points"])
+    return tuple(Point(workload="default", concurrency=each) for each in plan.get("concurrency") or ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +101,7 @@ class Reading:
 
 def reading(trial: TrialHistory, point: Point) -> Reading:
     """What is known of a config at a load point."""
-    here = [
-        level for level in trial.levels if (level.workload, level.concurrency) == (point.workload, point.concurrency)
-    ]
+    here = [level for level in trial.levels if level.point == point]
     measured = tuple(level for level in here if level.state == "measured")
     if measured:
         return Reading(state="measured", levels=measured)
@@ -109,14 +113,8 @@ def reading(trial: TrialHistory, point: Point) -> Reading:
 
 def points(history: RunHistory) -> tuple[Point, ...]:
     """Every load point that was planned or begun, in order."""
-    begun = {
-        Point(workload=level.workload, concurrency=level.concurrency)
-        for trial in history.trials
-        for level in trial.levels
-    }
-    workloads = {point.workload for point in begun} or {"default"}
-    wanted = {Point(workload=name, concurrency=c) for name in workloads for c in intent(history.run).planned}
-    return tuple(sorted(begun | wanted))
+    begun = {level.point for trial in history.trials for level in trial.levels}
+    return tuple(sorted(begun | set(intent(history.run).planned)))
 
 
 def has_several_workloads(columns: Sequence[Point]) -> bool:
@@ -166,21 +164,20 @@ def barred(history: RunHistory) -> dict[str, tuple[str, ...]]:
 
 def objective_point(history: RunHistory) -> Point | None:
     """Where configs are compared: the sweep's objective, else the highest load point; None when there is none."""
-    known = points(history)
-    concurrency = intent(history.run).concurrency
-    chosen = [point for point in known if concurrency in {None, point.concurrency}]
+    meant = intent(history.run)
+    chosen = [point for point in points(history) if meant.at.fits(point)]
     return chosen[-1] if chosen else None
 
 
 def ranked(history: RunHistory) -> tuple[TrialHistory, ...]:
     """The configs as a table shows them: the reference, then the highest at the objective, then those measured
     elsewhere, then the rest; aliases last."""
-    at, first = objective_point(history), reference(history)
+    at, first, columns = objective_point(history), reference(history), points(history)
     maximize = intent(history.run).maximize
 
     def place(trial: TrialHistory) -> tuple[int, float, int, int]:
         value = reading(trial, at).mean(maximize) if at else None
-        measured = max((level.concurrency for level in trial.levels if level.state == "measured"), default=0)
+        measured = sum(reading(trial, point).state == "measured" for point in columns)
         rank = 0 if trial is first else 4 if trial.trial.state == "alias" else 1 if value else 2 if measured else 3
         return rank, -(value or 0.0), -measured, trial.trial.order
 

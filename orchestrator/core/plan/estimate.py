@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from statistics import median
 
 from orchestrator.core.config import Config
 from orchestrator.core.load.levels import levels, say_ok, warm_up
 from orchestrator.core.load.whole import whole_answers
-from orchestrator.core.plan.fresh import objective_concurrency
+from orchestrator.core.plan.fresh import fresh_levels
 from orchestrator.core.sweep import Budget, Sweep
 from orchestrator.core.workload import LevelSpec, Workload
 
@@ -101,8 +101,9 @@ class Cost:
         self._recorded = recorded
         self._production = production
         self._pass_s = pass_seconds(sweep.workload, sweep.repeats.per_level)
-        at = objective_concurrency(sweep)
-        self._fresh_pass_s = pass_seconds(replace(sweep.workload, concurrency=(at,)), sweep.repeats.per_level)
+        self._fresh_pass_s = sum(
+            level_seconds(level) + level_seconds(warm_up(level)) for level in fresh_levels(sweep, block=1)
+        )
         self._sanity_s = _seconds(whole_answers(sweep.workload, sweep.sanity), STREAM_TOK_S) if sweep.sanity else 0.0
         self._restore_s = self._start_s(production)
         measures = sweep.reference == "production"
@@ -182,8 +183,18 @@ def pass_seconds(workload: Workload, per_level: int, *, stream_tok_s: float = ST
     return seconds + (_seconds(greeting, stream_tok_s) if greeting else 0.0)
 
 
+def level_seconds(level: LevelSpec) -> float:
+    """How long a level takes (s), without its warm-up, at the assumed pace."""
+    return _seconds(level, STREAM_TOK_S)
+
+
 def _seconds(level: LevelSpec, stream_tok_s: float) -> float:
-    """The closed loop on paper: each stream takes the next request when it is free."""
+    """The loop on paper: a closed one's streams take the next request when they are free, an open one's never wait."""
+    if level.rate:
+        return max((request.due_s or 0.0) + request.max_tokens / stream_tok_s for request in level.requests)
+    if level.duration_s is not None:  # and those under way then
+        tokens = sum(request.max_tokens for request in level.requests) / len(level.requests)
+        return level.duration_s + tokens / stream_tok_s
     streams = [stream * level.stagger_s for stream in range(level.concurrency)]
     for request in level.requests:
         heapq.heapreplace(streams, streams[0] + request.max_tokens / stream_tok_s)
@@ -197,6 +208,8 @@ def kv_needs(workload: Workload) -> dict[int, int]:
     """
     needs: dict[int, int] = {}
     for spec in levels(workload):
+        if spec.rate:  # nothing bounds how many an open loop holds at once
+            continue
         sizes = sorted(
             (one.about_prompt_tokens + WRAPPING_TOKENS + one.max_tokens for one in spec.requests), reverse=True
         )

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from orchestrator.core.load.levels import levels
+from orchestrator.core.load.levels import levels, points
 from orchestrator.core.sweep import Repeats, Sweep
-from orchestrator.core.workload import LevelSpec
+from orchestrator.core.workload import LevelSpec, LoadPoint
 
 FRAMES = 2  # production is measured before the grid and after it, under these numbers
 
 
 def fresh_levels(sweep: Sweep, block: int) -> tuple[LevelSpec, ...]:
     """The levels of one fresh launch in a block (from 1)."""
-    at = objective_concurrency(sweep)
+    at = objective_point(sweep)
     count = sweep.repeats.per_level
     before = _screening(sweep.repeats) + (block - 1) * count
     return tuple(
-        replace(level, repeat=level.repeat + before)
-        for level in levels(sweep.workload, count)
-        if level.concurrency == at
+        replace(level, repeat=level.repeat + before) for level in levels(sweep.workload, count) if level.point == at
     )
 
 
-def objective_concurrency(sweep: Sweep) -> int:
-    """Where configs are compared: the objective's, else the highest level."""
-    return sweep.objective.concurrency or max(sweep.workload.concurrency)
+def objective_point(sweep: Sweep) -> LoadPoint:
+    """Where configs are compared: what the objective says, else the highest load point that fits what it says."""
+    asked = sweep.objective
+    fitting = [point for point in points(sweep.workload) if asked.fits(point)]
+    return fitting[-1]
 
 
 def block_of(repeats: Repeats, repeat: int) -> int:

@@ -29,10 +29,11 @@ from orchestrator.core.flags import (
     fit,
 )
 from orchestrator.core.inventory import ServiceEntry
-from orchestrator.core.load.levels import digest
+from orchestrator.core.load.levels import digest, levels, points
 from orchestrator.core.plan.estimate import BudgetVerdict, Cost, Estimate, LaunchTimes, against_budget, kv_needs
 from orchestrator.core.plan.grid import Grid, GridPoint, Removed, expand, production_config
 from orchestrator.core.sweep import Objective, Repeats, Sweep
+from orchestrator.core.workload import LoadPoint
 
 __all__ = ["Group", "LaunchTimes", "Plan", "PlannedTrial", "facts_of", "plan"]
 
@@ -101,7 +102,7 @@ class Plan:
     blocked: tuple[str, ...]  # why this cannot be run yet, in sentences
     # What results are judged by; a report has only the recorded plan to know it from.
     objective: Objective = field(default_factory=Objective)
-    concurrency: tuple[int, ...] = ()  # every load point asked for, ascending
+    points: tuple[LoadPoint, ...] = ()  # every load point asked for, ascending
     kv_needed: Mapping[int, int] = field(default_factory=dict)  # concurrency -> tokens of KV its level may hold
     lengths_assumed: bool = False
     natural_lengths: bool = False  # every answer as long as the model likes: no two levels ask for the same
@@ -193,7 +194,7 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
     configs = {point.slug: point.config for point in allowed}
     verdict, room = against_budget(sweep.budget, cost, {slug: configs[slug] for slug in drawn}, now)
     trials = [replace(trial, left_out=trial.slug in room.left_out) for trial in trials]
-    per_pass = len(set(sweep.workload.concurrency)) * sweep.repeats.per_level
+    per_pass = len(levels(sweep.workload, sweep.repeats.per_level))
     reference_levels = 2 * per_pass if sweep.reference == "production" else 0
     return Plan(
         sweep=sweep.name,
@@ -224,7 +225,7 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
         budget=verdict,
         blocked=_blocked(sweep, grid.points),
         objective=sweep.objective,
-        concurrency=tuple(sorted(set(sweep.workload.concurrency))),
+        points=points(sweep.workload),
         kv_needed=needs,
         lengths_assumed=sweep.workload.lengths.assumed,
         natural_lengths=sweep.workload.lengths.kind == "natural",
@@ -333,7 +334,11 @@ def _digest(sweep: Sweep, facts: Facts, points: Sequence[GridPoint], production:
             *secrets.unit_lines(service),
         ],
         "configs": [[point.config.id, point.engine] if _engines(sweep) else point.config.id for point in points],
-        "workload": [sweep.workload.name, digest(sweep.workload), sorted(set(sweep.workload.concurrency))],
+        "workload": [
+            sweep.workload.name,
+            digest(sweep.workload),
+            sorted(set(sweep.workload.concurrency)) or {"rates": sorted(set(sweep.workload.rates))},
+        ],
         "repeats": [sweep.repeats.per_level, sweep.repeats.launches],
         "reference": [sweep.reference, production.id if sweep.reference == "production" else None],
         "model": asdict(service.model) if service.model else None,  # a rehearsal's engine is made of it

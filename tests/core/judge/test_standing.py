@@ -36,7 +36,12 @@ def names(history: RunHistory) -> list[str]:
 
 def test_what_a_plan_does_not_say_has_the_default() -> None:
     meant = intent(run().run)
-    assert (meant.maximize, meant.concurrency, meant.wants_reference, meant.unit) == ("steady_tok_s", None, True, "k26")
+    assert (meant.maximize, meant.at.concurrency, meant.wants_reference, meant.unit) == (
+        "steady_tok_s",
+        None,
+        True,
+        "k26",
+    )
 
 
 def test_a_mean_goes_over_launches_and_is_absent_as_soon_as_one_level_lacks_the_figure() -> None:
