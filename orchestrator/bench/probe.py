@@ -155,6 +155,18 @@ class HttpEngine:
             return False
         return True
 
+    def set_internal_state(self, wanted: Mapping[str, Any]) -> bool:
+        """Change settings of the running engine: all of them, or none and False. It answers with one word a replica."""
+        body = {"server_args": dict(wanted)}
+        try:
+            status, content = self._exchange("POST", "/set_internal_state", QUESTION_S, body, self._admin_key)
+        except _NoAnswer:
+            return False
+        said = _parsed(content)
+        return status == 200 and (
+            said is True or (isinstance(said, list) and said != [] and all(x is True for x in said))
+        )
+
     def counters(self) -> EngineCounters | None:
         """The engine's own totals since it started, or None (it runs without ``--enable-metrics``)."""
         return counters(self._metrics())

@@ -256,6 +256,10 @@ class Engine(Protocol):
         """Empty the prefix cache; False when the engine refused (busy)."""
         ...
 
+    def set_internal_state(self, wanted: Mapping[str, Any]) -> bool:
+        """``/set_internal_state``: change settings of the running engine. False, and nothing changed, when refused."""
+        ...
+
     def counters(self) -> EngineCounters | None:
         """The engine's own totals since it started; None when it does not tell (no ``--enable-metrics``)."""
         ...

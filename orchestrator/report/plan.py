@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from orchestrator.core.clean import clean_lines
-from orchestrator.core.flags import about
+from orchestrator.core.flags import Flag, about, find
 from orchestrator.core.judge.confirm import Rules
 from orchestrator.core.plan.plan import Group, Plan, PlannedTrial
 from orchestrator.report.text import count, folded, pad, value_text
@@ -129,6 +129,8 @@ def _sums(plan: Plan, width: int) -> list[str]:
     starts = f"{plan.launches:,} x {_span(estimate.usual_start_s)} to start"
     if estimate.is_recorded:
         starts = f"{_span(estimate.start_s)} for {launches}"
+    live = [name for name in plan.columns if isinstance(flag := find(name), Flag) and flag.live]
+    set_live = [f"{', '.join(live)}: set in the running engine, no start of its own"] if live else []
     about_it = f"about {_span(estimate.total_s)}: {starts}, {_span(estimate.measure_s)} measuring"
     if estimate.sanity_s:
         about_it += f", {_span(estimate.sanity_s)} of it for whole answers"
@@ -136,7 +138,7 @@ def _sums(plan: Plan, width: int) -> list[str]:
     assumed += ", starts as recorded" if estimate.is_recorded else ", a start takes a quarter of startup.timeout"
     if plan.lengths_assumed:
         assumed += ", and the lengths of answers"
-    said = [sums, order, *_memory(plan), about_it, *_confirming(plan), assumed]
+    said = [sums, *set_live, order, *_memory(plan), about_it, *_confirming(plan), assumed]
     return [line for sentence in said for line in _paragraph(sentence, width)]
 
 

@@ -12,6 +12,7 @@ from orchestrator.core.judge.contest import confirmation
 from orchestrator.core.judge.standing import Intent, Point, Reading
 from orchestrator.core.judge.verdict import Verdict
 from orchestrator.core.resume import wants_levels
+from orchestrator.report.arrivals import arrival_lines
 from orchestrator.report.compared import column, comparison_lines, headings, name_of, span_of
 from orchestrator.report.confirmed import confirmed_lines
 from orchestrator.report.sanity import barred_lines
@@ -48,6 +49,7 @@ def run_text(history: RunHistory, *, width: int = 80) -> str:
     if columns and history.trials:
         lines += ["", *_figures(history, columns, width)]
         lines += comparison_lines(history, Comparison(history), meant, columns, width)
+        lines += arrival_lines(history, columns, width)
     lines += ["", *best(history, meant, width)]
     lines += _troubles(history, width)
     lines += ended_by(history, width)

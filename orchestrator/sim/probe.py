@@ -69,7 +69,7 @@ class SimEngine:
         run.cache.flush()
         return True
 
-    def set_internal_state(self, wanted: Mapping[str, float]) -> bool:
+    def set_internal_state(self, wanted: Mapping[str, Any]) -> bool:
         """``/set_internal_state``: change settings of the running engine; False, and nothing changed, when refused."""
         engine = self._serving()
         return engine is not None and change(engine, wanted) is None

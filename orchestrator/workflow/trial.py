@@ -12,6 +12,7 @@ from orchestrator.core.judge import graphs
 from orchestrator.core.judge.client import believed
 from orchestrator.core.judge.figures import level_figures
 from orchestrator.core.load.levels import digest, warm_up
+from orchestrator.core.plan.live import live_flags
 from orchestrator.core.ports import LoadProgress
 from orchestrator.core.results import GpuSample, LevelFigures
 from orchestrator.core.start import aftermath, failures, readiness
@@ -21,6 +22,7 @@ from orchestrator.core.workload import LevelSpec
 from orchestrator.errors import BenchFault, HostFault, NotReached, OutcomeUnknown
 from orchestrator.workflow.aftermath import explained, host_word
 from orchestrator.workflow.launches import Bench, Launch
+from orchestrator.workflow.live import set_live
 from orchestrator.workflow.loading import greet, load, phase, whole_answers
 from orchestrator.workflow.ready import Ready, StartFailed, wait_ready
 from orchestrator.workflow.switch import leave_production_alone, start_trial, stop_and_clear
@@ -41,6 +43,7 @@ class Ended:
     start_s: float | None = None
     measuring_s: float = 0.0
     alias_of: str | None = None
+    ready: Ready | None = None  # it serves: other configs may be measured in the same launch
     left_out: frozenset[str] = frozenset()  # keys of levels there was no time for
 
     @property
@@ -92,9 +95,45 @@ def run_launch(
         _tell_ready(bench, launch, ready)
         twin = same_as(launch.trial, ready.settings or {})
         if twin is not None:
-            return _set_aside(bench, launch, twin, start_s=ready_at - began)
+            return replace(_set_aside(bench, launch, twin, start_s=ready_at - began), ready=ready)
         ended = _measure(bench, launch, "trial", ready, has_time)
-    return replace(ended, start_s=ready_at - began, measuring_s=clock.monotonic() - ready_at)
+    return replace(ended, start_s=ready_at - began, measuring_s=clock.monotonic() - ready_at, ready=ready)
+
+
+def run_beside(bench: Bench, launch: Launch, ready: Ready, *, has_time: Callable[[LevelSpec], bool]) -> Ended:
+    """Measure a config in a launch that another one was started for: what they differ in, the engine takes live.
+
+    A value that it does not take fails this config, and nothing else. ``Ended.start_s`` is None: nothing was started.
+    """
+    clock, live = bench.doors.clock, live_flags(launch.config)
+    bench.tell(
+        events.LaunchStarted,
+        trial=launch.trial,
+        launch=launch.launch,
+        unit_text=launch.unit.text,
+        argv=ready.argv,
+        build=launch.build,
+    )
+    phase(bench, launch, "setting " + ", ".join(f"{name} {value}" for name, value in live.items()))
+    with _in_contact(bench, launch):
+        bench.held.beat()
+        found = set_live(bench.doors.engine, live)
+        if isinstance(found, Failure):
+            _tell_failure(bench, launch, found, None)
+            return Ended(failure=found, ready=ready)
+        began = clock.monotonic()
+        ready = replace(ready, seconds=None, phases={}, settings=found)
+        _tell_ready(bench, launch, ready)
+        ended = _measure(bench, launch, "trial", ready, has_time)
+    return replace(ended, measuring_s=clock.monotonic() - began, ready=ready)
+
+
+def reset_live(bench: Bench, launch: Launch) -> None:
+    """The engine gets back what ``launch`` started it with."""
+    found = set_live(bench.doors.engine, live_flags(launch.config))
+    if isinstance(found, Failure):
+        text = f"the engine did not take back what it was started with: {found.explanation}"
+        bench.tell(events.Note, trial=launch.trial, text=text)
 
 
 def _start(bench: Bench, launch: Launch, began: float) -> Ready:

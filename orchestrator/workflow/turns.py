@@ -13,6 +13,7 @@ from orchestrator.core.load.levels import levels
 from orchestrator.core.plan.estimate import Cost, Pace, level_seconds
 from orchestrator.core.plan.fresh import objective_point
 from orchestrator.core.plan.inherit import cannot_do_better
+from orchestrator.core.plan.live import launch_key
 from orchestrator.core.plan.plan import PlannedTrial, facts_of
 from orchestrator.core.plan.twins import twin
 from orchestrator.core.resume import Past
@@ -23,8 +24,10 @@ from orchestrator.errors import HostFault
 from orchestrator.workflow.job import Job
 from orchestrator.workflow.launches import Bench, Launch
 from orchestrator.workflow.lease import stop_if_asked
+from orchestrator.workflow.live import REFUSED
+from orchestrator.workflow.ready import Ready
 from orchestrator.workflow.time_left import TimeLeft
-from orchestrator.workflow.trial import Ended, run_launch
+from orchestrator.workflow.trial import Ended, reset_live, run_beside, run_launch
 
 IN_A_ROW = 3  # failures of the environment that end a run: what is wrong is the host, not the configs
 
@@ -64,8 +67,20 @@ class Turns:
             if not self.has_time(trial, self._todo(trial.slug, block)):
                 self._leave_out(self._order[number:])
                 break
-            self.turn(trial, partial(self._todo, trial.slug, block))
+            self.turn(trial, partial(self._todo, trial.slug, block), beside=self._beside(trial, block))
         return bool(self.measured)
+
+    def _beside(self, trial: PlannedTrial, block: int) -> tuple[tuple[PlannedTrial, tuple[LevelSpec, ...]], ...]:
+        """Other configs that the launch of this one serves, with what is still to be measured of them."""
+        key = launch_key(trial.config, trial.engine)
+        others = [
+            (other, self._todo(other.slug, block))
+            for number, other in self._order
+            if number == block and other.slug != trial.slug and other.slug not in self.settled
+        ]
+        return tuple(
+            (other, asked) for other, asked in others if asked and launch_key(other.config, other.engine) == key
+        )
 
     @cached_property
     def _order(self) -> tuple[tuple[int, PlannedTrial], ...]:
@@ -93,9 +108,15 @@ class Turns:
             if trial.slug in self._past.failed:
                 self._rule_out(trial, self._past.failed[trial.slug])
 
-    def turn(self, trial: PlannedTrial, todo: Callable[[], tuple[LevelSpec, ...]]) -> None:
+    def turn(
+        self,
+        trial: PlannedTrial,
+        todo: Callable[[], tuple[LevelSpec, ...]],
+        *,
+        beside: Sequence[tuple[PlannedTrial, tuple[LevelSpec, ...]]] = (),
+    ) -> None:
         """Launch it for the levels that are still ``todo``; once more when the environment failed it, on a host that
-        was cleaned again."""
+        was cleaned again. ``beside``: what is measured in the same launch after it."""
         failure: Failure | None = None
         for is_last in (False, True):
             asked = todo()
@@ -112,6 +133,8 @@ class Turns:
             self._learn(trial, launch.launch, asked, ended)
             if ended.failure is None:
                 self.environment.clear()
+                if ended.ready is not None and beside:
+                    self._measure_beside(launch, ended.ready, beside)
                 return
             failure = ended.failure
             self._judge(failure)
@@ -123,6 +146,24 @@ class Turns:
         self.settled.add(trial.slug)
         self.failed.add(trial.slug)
         self._rule_out(trial, failure.name)
+
+    def _measure_beside(
+        self, first: Launch, ready: Ready, beside: Sequence[tuple[PlannedTrial, tuple[LevelSpec, ...]]]
+    ) -> None:
+        """One config after the other in a launch that serves them all, until the engine dies or time is over."""
+        for trial, asked in beside:
+            stop_if_asked(self.job.cancel, "between two configs")
+            launch = replace(self._launch(trial, asked), unit=first.unit)
+            ended = run_beside(self.bench, launch, ready, has_time=self._asks_time(trial))
+            if ended.ready is not None:
+                self.started[trial.slug] = ended.ready.settings or {}
+            self._learn(trial, launch.launch, asked, ended)
+            if ended.failure is not None and ended.failure.name != REFUSED:
+                return  # the engine is gone; the others get a launch of their own
+            if ended.failure is not None:
+                self.settled.add(trial.slug)
+                self.failed.add(trial.slug)
+        reset_live(self.bench, first)
 
     def _learn(self, trial: PlannedTrial, launch: str, todo: tuple[LevelSpec, ...], ended: Ended) -> None:
         self.measured |= {(trial.slug, key) for key in ended.measured}

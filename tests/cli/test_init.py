@@ -20,6 +20,7 @@ def test_the_folder_plans_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert files(night) == [
         ".gitignore",
         "inventory.yaml",
+        "sweeps/k26_herd.yaml",
         "sweeps/k26_original.yaml",
         "sweeps/k26_pp.yaml",
         "sweeps/models/k26.json",

@@ -16,6 +16,7 @@ from orchestrator.core.config import Config
 from orchestrator.core.load.levels import levels, say_ok, warm_up
 from orchestrator.core.load.whole import whole_answers
 from orchestrator.core.plan.fresh import fresh_levels
+from orchestrator.core.plan.live import launch_key
 from orchestrator.core.sweep import Budget, Sweep
 from orchestrator.core.workload import LevelSpec, Workload
 
@@ -97,6 +98,7 @@ class Cost:
 
     def __init__(self, sweep: Sweep, recorded: LaunchTimes, production: Config) -> None:
         self._launches = sweep.repeats.launches
+        self._has_engines = any(point.engine for axis in sweep.axes for point in axis.points)
         self._assumed_s = sweep.service.startup.timeout_s * START_SHARE
         self._recorded = recorded
         self._production = production
@@ -147,13 +149,19 @@ class Cost:
     def _next_start_s(self, config: Config, pace: Pace) -> float:
         return max([self._recorded.by_config.get(config.id, 0.0), *pace.starts]) or self._start_s(config)
 
-    def of(self, config: Config) -> float:
-        """All launches of one config with their levels."""
-        return self._launches * self.once(config)
+    def rounds_of(self, configs: Iterable[Config]) -> list[float]:
+        """What each adds to one round of launches: its levels, and a start unless an earlier one's serves it, too."""
+        return [start + self._sanity_s + self._pass_s for start in self._starts_s(configs)]
 
-    def once(self, config: Config) -> float:
-        """One launch of one config with its levels."""
-        return self._start_s(config) + self._sanity_s + self._pass_s
+    def _starts_s(self, configs: Iterable[Config]) -> list[float]:
+        """Versions of the engine are not known here: where they are an axis every config is taken to be started."""
+        started: set[tuple[str, ...]] = set()
+        found = []
+        for config in configs:
+            key = launch_key(config, "")
+            found.append(0.0 if key in started and not self._has_engines else self._start_s(config))
+            started.add(key)
+        return found
 
     @property
     def rounds(self) -> int:
@@ -166,7 +174,7 @@ class Cost:
         asked = len(configs) * self._launches + (REFERENCE_PASSES if self._reference_s else 0)
         usual = self._assumed_s if recorded is None else recorded
         return Estimate(
-            start_s=sum(self._launches * self._start_s(config) for config in configs) + self._restore_s,
+            start_s=self._launches * sum(self._starts_s(configs)) + self._restore_s,
             measure_s=len(configs) * self._launches * (self._sanity_s + self._pass_s) + self._reference_s,
             sanity_s=asked * self._sanity_s,
             usual_start_s=usual,
@@ -237,16 +245,17 @@ def against_budget(
     if allowed is None:
         return None, Room(rounds=cost.rounds)
     text, allowed_s = allowed
-    used = cost.fixed_s + sum(cost.of(config) for config in configs.values())
+    each = cost.rounds_of(configs.values())
+    a_round = sum(each)
+    used = cost.fixed_s + cost.rounds * a_round
     verdict = BudgetVerdict(text=text, allowed_s=allowed_s, over_s=max(0.0, used - allowed_s))
-    a_round = sum(cost.once(config) for config in configs.values())
     rounds = cost.rounds
     while rounds > 1 and cost.fixed_s + rounds * a_round > allowed_s:
         rounds -= 1
     left_out: set[str] = set()
     used = cost.fixed_s
-    for slug, config in configs.items():
-        used += rounds * cost.once(config)
+    for slug, adds in zip(configs, each, strict=True):
+        used += rounds * adds
         if used > allowed_s:
             left_out.add(slug)
     return verdict, Room(rounds=rounds, left_out=frozenset(left_out))

@@ -32,6 +32,7 @@ from orchestrator.core.inventory import ServiceEntry
 from orchestrator.core.load.levels import digest, levels, points
 from orchestrator.core.plan.estimate import BudgetVerdict, Cost, Estimate, LaunchTimes, against_budget, kv_needs
 from orchestrator.core.plan.grid import Grid, GridPoint, Removed, expand, production_config
+from orchestrator.core.plan.live import launch_key, together
 from orchestrator.core.sweep import Objective, Repeats, Sweep
 from orchestrator.core.workload import LoadPoint
 
@@ -170,7 +171,8 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
     allowed = [point for point in grid.points if not _refusals(found[point.slug])]
     aliases = _aliases(allowed, on)
     distinct = [point.slug for point in allowed if point.slug not in aliases]
-    blocks = _blocks(sweep, distinct)
+    keys = {point.slug: launch_key(point.config, point.engine) for point in allowed}
+    blocks = tuple(together(block, keys) for block in _blocks(sweep, distinct))
     order = {slug: place for place, slug in enumerate([*blocks[0], *aliases], start=1)}
     running = effective(production, facts)
     trials = [
@@ -190,7 +192,8 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
         for point in sorted(allowed, key=lambda point: order[point.slug])
     ]
     cost = Cost(sweep, recorded or LaunchTimes(), production)
-    drawn = _shuffled(distinct, f"{sweep.seed}/1")
+    starts = len({keys[slug] for slug in distinct})
+    drawn = together(_shuffled(distinct, f"{sweep.seed}/1"), keys)
     configs = {point.slug: point.config for point in allowed}
     verdict, room = against_budget(sweep.budget, cost, {slug: configs[slug] for slug in drawn}, now)
     trials = [replace(trial, left_out=trial.slug in room.left_out) for trial in trials]
@@ -218,7 +221,7 @@ def plan(sweep: Sweep, facts: Facts, recorded: LaunchTimes | None = None, *, now
         rounds=room.rounds,
         shuffled=sweep.order == "shuffled",
         seed=sweep.seed,
-        launches=len(distinct) * sweep.repeats.launches + 1,
+        launches=starts * sweep.repeats.launches + 1,
         levels=len(distinct) * sweep.repeats.launches * per_pass + reference_levels,
         reference_levels=reference_levels,
         estimate=cost.estimate([configs[slug] for slug in distinct]),
