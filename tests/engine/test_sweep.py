@@ -75,7 +75,9 @@ def test_layouts_and_depths_are_measured_and_production_is_back(line: Line, engi
         assert [level["level"] for level in measured] == LEVELS
         for level in measured:
             where = f"{slug} {level['level']}"
-            assert (level["state"], level["output_tokens"]) == ("measured", 32 * level["requests"]), where
+            # Engine and client share what cores there are: a client that was late has to say so, and is not believed.
+            assert level["state"] == "measured" or level["reason"].startswith("client-bound: "), where
+            assert level["output_tokens"] == 32 * level["requests"], where
             assert level["engine_tokens"] == level["output_tokens"], where
     shown = line.tune("show").stdout
     print(shown)
