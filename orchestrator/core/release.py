@@ -110,6 +110,11 @@ def in_place(releases: Sequence[Release]) -> Release | None:
     return next((release for release in reversed(releases) if release.outcome in _IN_PLACE), None)
 
 
+def is_unverified(releases: Sequence[Release]) -> bool:
+    """The host returned to the last good release by itself, and nobody has had it pass the gate since."""
+    return bool(releases) and releases[-1].outcome == "rolled back" and releases[-1].detail.endswith("not verified")
+
+
 def find_release(releases: Sequence[Release], number: int) -> Release:
     """The release of that number. Raises ``InputRefused``."""
     for release in releases:

@@ -124,6 +124,8 @@ def status_text(name: str, host: str, unit: str, found: Found, drift: Sequence[s
     if found.enabled == "disabled":
         lines.append("  boot      not enabled: a reboot leaves the host without it")
     lines.append(f"  release   {f'{current.number}, {outcome_words(current)}' if current else 'none: as it was found'}")
+    if release.is_unverified(found.releases):
+        lines.append("  verified  no: the host returned to it by itself, and no gate has run since")
     verdict = list(drift) if current else ["not known: nothing was deployed so far"]
     lines += [f"  {'drift' if index == 0 else '':<9} {clean(line)}" for index, line in enumerate(verdict or ["none"])]
     if found.unit.is_running:

@@ -95,6 +95,14 @@ def test_last_good_passed_the_gate_and_what_is_in_place_may_not_have(
     assert (last and last.number, there and there.number) == (good, place)
 
 
+def test_a_return_by_the_host_alone_is_not_verified_until_a_gate_has_run() -> None:
+    alone = replace(one(2, "rolled back"), detail="returned to release 1: it was started; not verified")
+    assert release.is_unverified([one(1, "adopted"), alone])
+    assert not release.is_unverified([one(1, "adopted"), replace(alone, detail="returned, which passed the gate")])
+    assert not release.is_unverified([one(1, "adopted"), alone, one(3, "deployed")])
+    assert not release.is_unverified([])
+
+
 def test_rolling_back_twice_goes_back_twice() -> None:
     known = [one(1, "adopted"), one(2, "deployed"), one(3, "deployed")]
     assert release.rollback_target(known).number == 2

@@ -199,7 +199,9 @@ def test_a_killed_deploy_ends_in_the_last_good_release_by_the_hosts_own_timer(li
     assert content["releases"][1]["outcome"] == "rolled back"
     assert "not verified" in content["releases"][1]["detail"]
     assert not line.host.attempt(f"ls {GUARD}").stdout
-    assert "restored" in line.tune("status", "sim").stdout
+    status = line.tune("status", "sim").stdout
+    assert "restored" in status
+    assert "verified  no: the host returned to it by itself" in status
 
 
 def test_a_hold_that_nobody_will_end_is_ended_by_a_person(line: Line, going: list[Going]) -> None:
