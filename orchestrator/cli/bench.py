@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 import click
+from click.core import ParameterSource
+
+_LOAD = {  # in place of which there is --workload
+    "concurrency": "--concurrency",
+    "output_tokens": "--output-tokens",
+    "natural": "--natural",
+    "requests_per_stream": "--requests-per-stream",
+    "prompts": "--prompt",
+    "burst": "--burst",
+    "seed": "--seed",
+}
 
 
 @click.command()
@@ -24,6 +35,7 @@ import click
     "--prompt", "prompts", metavar="NAME", multiple=True, help="A named prompt; repeatable. Three by default."
 )
 @click.option("--burst", is_flag=True, help="Send the first C requests at once, not a tenth of a second apart.")
+@click.option("--workload", metavar="FILE", help="What to send, as a sweep file has it; in place of these options.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Draws the order of lengths.")
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the API key.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON when all is measured.")
@@ -38,6 +50,7 @@ def bench(
     requests_per_stream: int,
     prompts: tuple[str, ...],
     burst: bool,
+    workload: str | None,
     seed: int,
     api_key_env: str | None,
     as_json: bool,
@@ -50,6 +63,7 @@ def bench(
     \b
     tune bench http://10.0.0.5:30000 --concurrency 1,8,32 --output-tokens 1024
     tune bench https://llm.example/v1 --api-key-env LLM_KEY --natural
+    tune bench http://10.0.0.5:30000 --workload sweeps/open.yaml
     """
     from orchestrator.cli.benching import Request, run  # noqa: PLC0415 - start-up time of `tune --help`
 
@@ -63,6 +77,10 @@ def bench(
             requests_per_stream=requests_per_stream,
             prompts=prompts,
             burst=burst,
+            workload=workload,
+            given=tuple(
+                said for name, said in _LOAD.items() if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
+            ),
             seed=seed,
             api_key_env=api_key_env,
             as_json=as_json,

@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -19,7 +20,7 @@ from orchestrator.cli.clock import RealClock
 from orchestrator.cli.signals import Signals, heeded
 from orchestrator.core.judge.client import believed
 from orchestrator.core.judge.figures import level_figures
-from orchestrator.core.load.levels import digest, levels, warm_up, with_nonce
+from orchestrator.core.load.levels import digest, levels, say_ok, warm_up, with_nonce
 from orchestrator.core.load.prompts import PROMPTS, SAY_OK
 from orchestrator.core.nearest import nearest
 from orchestrator.core.ports import Load, LoadProgress
@@ -27,6 +28,7 @@ from orchestrator.core.results import LevelFigures
 from orchestrator.core.units import SIMULATED_SETTING
 from orchestrator.core.workload import Lengths, LevelSpec, Prompt, Workload
 from orchestrator.errors import BadAnswer, BenchFault, InputRefused
+from orchestrator.project import workload_of
 from orchestrator.report.level import bench_head, client_words, level_lines, progress_line
 from orchestrator.report.text import count
 
@@ -46,6 +48,8 @@ class Request:
     requests_per_stream: int
     prompts: tuple[str, ...]
     burst: bool
+    workload: str | None  # a file
+    given: tuple[str, ...]  # options of the load that were typed
     seed: int
     api_key_env: str | None
     as_json: bool
@@ -74,8 +78,11 @@ def run(request: Request) -> None:
         click.echo(bench_head(url, model, workload, width=WIDTH, simulated=simulated))
     results: list[Measured] = []
     with heeded(lambda _: None) as signals:
+        calls = say_ok(workload)
+        if calls is not None:
+            load.run(calls, on_progress=_silent, cancel=signals.cancel)
         for level in levels(workload):
-            result = _measure(load, level, signals, show=not request.plain)
+            result = _measure(load, level, signals, max_failed=workload.max_failed, show=not request.plain)
             if not simulated:  # its time may run at a pace of its own, where a lag means nothing
                 result = replace(result, figures=believed(result.figures, result.client))
             results.append(result)
@@ -89,15 +96,7 @@ def run(request: Request) -> None:
 def _read(request: Request) -> tuple[Workload, str | None]:
     """The workload and the API key; every fault of the command line at once."""
     faults: list[str] = []
-    workload = Workload(
-        name="default",
-        prompts=_prompts(request.prompts, faults),
-        lengths=Lengths(kind="natural" if request.natural else "around", tokens=request.output_tokens),
-        concurrency=_concurrency(request.concurrency, faults),
-        requests_per_stream=request.requests_per_stream,
-        arrival="burst" if request.burst else "staggered",
-        seed=request.seed,
-    )
+    workload = _workload(request, faults)
     api_key = _api_key(request.api_key_env, faults)
     try:
         endpoint(request.url)
@@ -107,6 +106,21 @@ def _read(request: Request) -> tuple[Workload, str | None]:
     if faults:
         raise InputRefused("the command line cannot be accepted", faults=faults)
     return workload, api_key
+
+
+def _workload(request: Request, faults: list[str]) -> Workload:
+    if request.workload is not None:
+        faults += [f"{option} does not go with --workload" for option in request.given]
+        return workload_of(Path(request.workload))
+    return Workload(
+        name="default",
+        prompts=_prompts(request.prompts, faults),
+        lengths=Lengths(kind="natural" if request.natural else "around", tokens=request.output_tokens),
+        concurrency=_concurrency(request.concurrency, faults),
+        requests_per_stream=request.requests_per_stream,
+        arrival="burst" if request.burst else "staggered",
+        seed=request.seed,
+    )
 
 
 def _prompts(names: tuple[str, ...], faults: list[str]) -> tuple[Prompt, ...]:
@@ -164,7 +178,7 @@ def _proven_model(engine: HttpEngine, url: str) -> str:
     return model
 
 
-def _measure(load: Load, level: LevelSpec, signals: Signals, *, show: bool) -> Measured:
+def _measure(load: Load, level: LevelSpec, signals: Signals, *, max_failed: int, show: bool) -> Measured:
     """Warm up at the level's own concurrency, then measure. A warm-up without one answer is the level's result."""
     salt = secrets.token_hex(8)
     on_progress = _ticker(level) if show else _silent
@@ -179,7 +193,9 @@ def _measure(load: Load, level: LevelSpec, signals: Signals, *, show: bool) -> M
     finally:
         if show:
             click.echo("\r\x1b[K", nl=False, err=True)
-    return Measured(level=level, figures=level_figures(level, outcome.records), client=outcome.client)
+    return Measured(
+        level=level, figures=level_figures(level, outcome.records, max_failed=max_failed), client=outcome.client
+    )
 
 
 def _silent(_: LoadProgress) -> None:

@@ -13,13 +13,17 @@ import orchestrator
 from orchestrator.core.inventory import Inventory
 from orchestrator.core.nearest import nearest
 from orchestrator.core.sweep import Sweep
+from orchestrator.core.workload import Workload
 from orchestrator.errors import InputRefused
+from orchestrator.project import shapes
+from orchestrator.project.checked import missing, validate
 from orchestrator.project.document import Document, read_document
 from orchestrator.project.faults import Faults, did_you_mean
 from orchestrator.project.inventory import read_inventory
+from orchestrator.project.load import read_workload
 from orchestrator.project.sweep import read_sweep
 
-__all__ = ["Project", "shipped"]
+__all__ = ["Project", "shipped", "workload_of"]
 
 INVENTORY = "inventory.yaml"
 
@@ -29,6 +33,22 @@ def shipped(name: str) -> Path:
     package = Path(orchestrator.__file__).parent
     installed = package / "shipped" / name
     return installed if installed.exists() else package.parent / name
+
+
+def workload_of(path: Path) -> Workload:
+    """The `workload` of a sweep file, or of a file that has nothing else. Raises ``InputRefused`` with every fault."""
+    faults = Faults()
+    document = read_document(path, str(path), faults)
+    found: Workload | None = None
+    if document is not None:
+        shape = validate(shapes.SweepFile, document, faults)
+        if shape.workload is None:
+            missing(document, (), "workload", faults)
+        else:
+            found = read_workload(document, ("workload",), shape.workload, path.parent, 0, faults)
+    faults.refuse()
+    assert found is not None  # without one there is a fault
+    return found
 
 
 @dataclass(frozen=True)

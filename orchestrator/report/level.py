@@ -8,7 +8,7 @@ from orchestrator.core.clean import clean
 from orchestrator.core.judge.figures import original_line
 from orchestrator.core.ports import LoadProgress
 from orchestrator.core.results import LevelFigures, Spread
-from orchestrator.core.workload import Workload
+from orchestrator.core.workload import Lengths, Workload
 from orchestrator.report.text import count, folded, listed, rate, seconds
 
 
@@ -78,16 +78,29 @@ def client_words(client: Mapping[str, float]) -> list[str]:
 
 def bench_head(url: str, model: str, workload: Workload, *, width: int, simulated: bool) -> str:
     """What ``tune bench`` measures, above its load points: whom, and what is sent."""
-    lengths = workload.lengths
-    how = (
-        f"natural lengths, at most {lengths.tokens} tokens"
-        if lengths.kind == "natural"
-        else f"{lengths.tokens // 2} to {lengths.tokens * 3 // 2} tokens an answer"
-    )
-    parts = [how, f"{workload.requests_per_stream} requests a stream", workload.arrival]
+    parts = [_lengths_words(workload.lengths), _loop_words(workload), *(workload.arrival, *workload.beside)]
     prompts = ", ".join(prompt.name for prompt in workload.prompts)
     where = [clean(url), clean(model), *(["SIMULATED"] if simulated else [])]
     return "\n".join([*listed(where, width, indent=0), *listed([*parts, prompts], width, indent=2)])
+
+
+def _lengths_words(lengths: Lengths) -> str:
+    if lengths.kind == "around":
+        return f"{lengths.tokens // 2} to {lengths.tokens * 3 // 2} tokens an answer"
+    if lengths.kind == "natural":
+        return f"natural lengths, at most {lengths.tokens} tokens"
+    if lengths.kind == "fixed":
+        return f"{lengths.tokens} tokens an answer"
+    return f"{lengths.kind} lengths"
+
+
+def _loop_words(workload: Workload) -> str:
+    """What ends a level."""
+    if workload.duration_s is not None:
+        return f"{workload.duration_s:g} s a level"
+    if workload.requests is not None:
+        return f"{workload.requests} requests a level"
+    return f"{workload.requests_per_stream} requests a stream"
 
 
 def progress_line(words: str, progress: LoadProgress) -> str:

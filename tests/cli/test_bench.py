@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -199,3 +200,33 @@ def test_a_signal_ends_it_and_closes_the_streams(capsys: pytest.CaptureFixture[s
         assert time.monotonic() - began < 8
     assert code == 130
     assert "interrupted" in capsys.readouterr().err
+
+
+LOAD = """\
+workload:
+  prompts: [quicksort]
+  output-tokens: {fixed: 4}
+  rate: 20
+  requests: 6
+"""
+
+
+def test_a_workload_is_described_as_in_a_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "open.yaml").write_text(LOAD)
+    with endpoint(as_asked) as server:
+        assert run(["bench", server.url, "--workload", str(tmp_path / "open.yaml")]) == 0
+    out = capsys.readouterr().out
+    assert "  4 tokens an answer · 6 requests a level · constant · quicksort\nrate 20/s: agg=" in out
+    assert "of 20/s" in out
+
+
+def test_faults_of_the_workload_and_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "open.yaml"
+    path.write_text(LOAD.replace("rate: 20", "rate: fast"))
+    assert run(["bench", "http://127.0.0.1:9", "--workload", str(path)]) == 2
+    assert f'{path}:4: workload.rate: read "fast"; accepted: a number from 0.001 to 10000' in capsys.readouterr().err
+    path.write_text(LOAD)
+    assert run(["bench", "http://127.0.0.1:9", "--workload", str(path), "--output-tokens", "8", "--seed", "3"]) == 2
+    said = capsys.readouterr().err
+    assert "--output-tokens does not go with --workload" in said
+    assert "--seed does not go with --workload" in said
