@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from tests.bed import Bed, BedHost, missing
+
+# In the background of a script a process ignores INT, under nohup HUP, and everything it starts does too: what the
+# tests start is told to stop by just these.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.hookimpl(tryfirst=True)
