@@ -34,7 +34,7 @@ imports: .venv/.installed
 	$(BIN)/lint-imports
 
 unit: .venv/.installed
-	$(BIN)/pytest -m "not hosts and not engine"
+	$(BIN)/pytest -m "not hosts and not engine" -n 2 --dist worksteal
 
 hosts: .venv/.installed  ## tests on real systemd and sshd hosts (needs root, systemd-nspawn, sshd)
 	$(BIN)/pytest -m "hosts and not engine" -n 3 --dist worksteal

@@ -155,6 +155,8 @@ def _locked(job: Job, tell: Teller, touched: Touched) -> bool:
             after = ending.restore("the run is over")
             if after is not None:
                 _reference(job, bench, after, builds[entry.engine], made, when=AFTER)
+        elif job.past is not None and survey.production.is_running:  # all was done but this when the run was cut off
+            _reference(job, bench, survey.production, builds[entry.engine], made, when=AFTER)
         return measured
 
 

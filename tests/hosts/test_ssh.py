@@ -136,6 +136,10 @@ def test_what_a_stream_started_ends_when_the_connection_goes(gpu1: BedHost, host
     lines: list[str] = []
     stream = host.stream(say("sh", "-c", "echo $$; exec sleep 600"), lines.append)
     gpu1.wait_until("pgrep -f '[s]leep 600'")
+    for _ in range(500):  # what it said is on its way
+        if lines:
+            break
+        time.sleep(0.01)
     host.close()
     gpu1.wait_until("! pgrep -f '[s]leep 600'", timeout_s=5)
     stream.stop()
